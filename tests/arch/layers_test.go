@@ -13,6 +13,7 @@ var layers = map[string]int{
 	"partitions/tres":      0,
 
 	"slurmrest/errno":   0,
+	"slurmrest/step":    0,
 	"slurmrest/option":  1,
 	"slurmrest/wire":    1,
 	"slurmrest/auth":    1,
@@ -66,7 +67,7 @@ var layers = map[string]int{
 // know nothing of the controller.
 var cliMayImport = []string{
 	"slurmrest/client", "slurmrest/option", "slurmrest/format", "slurmrest/wire",
-	"slurmrest/errno", "partitions/hostlist", "partitions/tres", "partitions/slurmconf",
+	"slurmrest/errno", "slurmrest/step", "partitions/hostlist", "partitions/tres", "partitions/slurmconf",
 }
 
 // pure are the packages that read no clock: time comes in as an argument.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sbatchd/sbatchd/runtime/agentapi/step"
+	"github.com/sbatchd/sbatchd/slurmrest/step"
 )
 
 // serve runs a step server that echoes stdin until EOF, and exits 7.
