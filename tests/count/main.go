@@ -13,20 +13,26 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 )
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
 }
 
 // run is main with its world passed in; it returns the exit status.
-func run(args []string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	verbose := false
 	if len(args) > 0 && args[0] == "-v" {
 		verbose, args = true, args[1:]
@@ -39,7 +45,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	reports := make([]*report, 0, len(groups))
 	for _, g := range groups {
 		r := newReport(g.name, stdout, verbose)
-		if err := g.test(r, stderr); err != nil {
+		if err := g.test(ctx, r, stderr); err != nil {
 			r.failure(fmt.Sprintf("go test: %v", err))
 		}
 		reports = append(reports, r)
@@ -72,9 +78,9 @@ func parseGroups(args []string) ([]group, error) {
 
 // test runs go test and feeds r. The error says that go test itself could not
 // be run; failed tests are in r.
-func (g group) test(r *report, stderr io.Writer) error {
+func (g group) test(ctx context.Context, r *report, stderr io.Writer) error {
 	fmt.Fprintf(r.out, "== %s: go test %s\n", g.name, strings.Join(g.args, " "))
-	cmd := exec.Command("go", append([]string{"test", "-json"}, g.args...)...)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, g.args...)...)
 	cmd.Stderr = stderr
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {

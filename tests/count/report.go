@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -145,14 +146,14 @@ func (r *report) unfinished(pkg string) string {
 // reason finds the text given to t.Skip in what a test printed: the last line
 // of the form "    file.go:12: text".
 func reason(printed []string) string {
-	for i := len(printed) - 1; i >= 0; i-- {
-		line := strings.TrimSpace(printed[i])
+	for _, text := range slices.Backward(printed) {
+		line := strings.TrimSpace(text)
 		if strings.HasPrefix(line, "---") || strings.HasPrefix(line, "===") {
 			continue
 		}
-		if at := strings.Index(line, ".go:"); at >= 0 {
-			if _, text, ok := strings.Cut(line[at+len(".go:"):], ": "); ok {
-				return text
+		if _, position, ok := strings.Cut(line, ".go:"); ok {
+			if _, given, ok := strings.Cut(position, ": "); ok {
+				return given
 			}
 		}
 		if line != "" {

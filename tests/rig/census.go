@@ -1,0 +1,157 @@
+package rig
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+)
+
+// census is what a rented node could leave on this machine: each kind of thing
+// by name.
+type census map[string]map[string]bool
+
+// Kinds of things counted.
+const (
+	kindInterface = "network interface"
+	kindNamespace = "network namespace"
+	kindCgroup    = "cgroup"
+)
+
+// takeCensus counts what the whole machine has of things that carry no name of
+// ours: interfaces, named network namespaces, cgroups.
+func takeCensus() census {
+	c := census{kindInterface: {}, kindNamespace: {}, kindCgroup: {}}
+	if links, err := net.Interfaces(); err == nil {
+		for _, l := range links {
+			c[kindInterface][l.Name] = true
+		}
+	}
+	if names, err := os.ReadDir("/run/netns"); err == nil {
+		for _, n := range names {
+			c[kindNamespace][n.Name()] = true
+		}
+	}
+	filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error { //nolint:errcheck // groups come and go while we walk
+		if err == nil && d.IsDir() {
+			c[kindCgroup][path] = true
+		}
+		return nil
+	})
+	return c
+}
+
+// Leaks lists what this rig left: processes that belong to it, mounts below its
+// folder, interfaces, network namespaces and cgroups that were not there when it
+// was made. What the rig itself still runs counts: stop the controller first and
+// close services later, or pass their processes as known. It waits up to the
+// given time for the list to become empty: kernels free namespaces at leisure.
+func (r *Rig) Leaks(ctx context.Context, patience time.Duration, known ...int) []string {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var left []string
+	Eventually(ctx, "nothing left", func() (bool, string, error) { //nolint:errcheck // what is left is the answer
+		left = r.leaks(known)
+		return len(left) == 0, "", nil
+	})
+	return left
+}
+
+func (r *Rig) leaks(known []int) []string {
+	var left []string
+	for pid, what := range r.processes() {
+		if !slices.Contains(known, pid) {
+			left = append(left, fmt.Sprintf("process %d: %s", pid, what))
+		}
+	}
+	for _, m := range r.mounts() {
+		left = append(left, "mount "+m)
+	}
+	for kind, names := range takeCensus() {
+		for name := range names {
+			if !r.before[kind][name] && (kind != kindCgroup || r.ours(name)) {
+				left = append(left, kind+" "+name)
+			}
+		}
+	}
+	sort.Strings(left)
+	return left
+}
+
+// ours says whether a cgroup that appeared may be a job's: other programs of
+// the machine make cgroups too.
+func (r *Rig) ours(path string) bool {
+	return strings.Contains(path, "sbatchd") || strings.Contains(path, "job-") || strings.Contains(path, filepath.Base(r.Dir))
+}
+
+// processes finds what belongs to this rig: what names its folder in its
+// command line, environment, root or working directory. Services started by the
+// rig are left out while it runs them.
+func (r *Rig) processes() map[int]string {
+	found := map[int]string{}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return found
+	}
+	for _, e := range entries {
+		var pid int
+		if _, err := fmt.Sscanf(e.Name(), "%d", &pid); err != nil || pid == os.Getpid() {
+			continue
+		}
+		dir := filepath.Join("/proc", e.Name())
+		command, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if err != nil {
+			continue
+		}
+		environ, _ := os.ReadFile(filepath.Join(dir, "environ")) //nolint:errcheck // another's; then it is not ours
+		cwd, _ := os.Readlink(filepath.Join(dir, "cwd"))         //nolint:errcheck // likewise
+		if !bytes.Contains(command, []byte(r.Dir)) && !bytes.Contains(environ, []byte(r.Dir)) && !strings.HasPrefix(cwd, r.Dir) {
+			continue
+		}
+		if parent(dir) == os.Getpid() && r.isService(pid) {
+			continue
+		}
+		found[pid] = strings.TrimSpace(strings.ReplaceAll(string(command), "\x00", " "))
+	}
+	return found
+}
+
+// parent reads a process's parent from /proc, 0 when it is gone.
+func parent(dir string) int {
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return 0
+	}
+	var state string
+	var ppid int
+	// The name is in brackets and may hold anything: read behind the last one.
+	if _, err := fmt.Sscanf(string(stat[bytes.LastIndexByte(stat, ')')+1:]), "%s %d", &state, &ppid); err != nil {
+		return 0
+	}
+	return ppid
+}
+
+// mounts lists the mount points below the rig's folder, as this process sees
+// them.
+func (r *Rig) mounts() []string {
+	file, err := os.Open("/proc/self/mounts")
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	var found []string
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if f := strings.Fields(lines.Text()); len(f) > 1 && (f[1] == r.Dir || strings.HasPrefix(f[1], r.Dir+"/")) {
+			found = append(found, f[1])
+		}
+	}
+	return found
+}
