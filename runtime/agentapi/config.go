@@ -36,6 +36,12 @@ type Config struct {
 	// OrphanSeconds after it lost the controller the agent saves its jobs and
 	// ends the machine; 0 is never.
 	OrphanSeconds int64 `json:"orphanSeconds,omitempty"`
+	// ActiveFile is created by the agent when the first job's script on this
+	// node has started; "" is nothing. A local market counts from then.
+	ActiveFile string `json:"activeFile,omitempty"`
+	// CgroupParent is the group all jobs' groups are made below, so that whoever
+	// made the node can remove them; "" is the agent's choice.
+	CgroupParent string `json:"cgroupParent,omitempty"`
 	// Egress is an HTTP CONNECT proxy for what the agent itself fetches
 	// (images, checkpoints): unix:/path or tcp:host:port; "" dials directly.
 	Egress string `json:"egress,omitempty"`
