@@ -1,0 +1,170 @@
+package option
+
+import "strings"
+
+// Tool names the submitting commands an option belongs to.
+type Tool uint8
+
+// The three commands that make or join a job.
+const (
+	Sbatch Tool = 1 << iota
+	Salloc
+	Srun
+)
+
+const (
+	b   = Sbatch
+	s   = Srun
+	a   = Salloc
+	ba  = Sbatch | Salloc
+	bs  = Sbatch | Srun
+	sa  = Srun | Salloc
+	bsa = Sbatch | Srun | Salloc
+)
+
+func (t Tool) String() string {
+	switch t {
+	case Salloc:
+		return "salloc"
+	case Srun:
+		return "srun"
+	default:
+		return "sbatch"
+	}
+}
+
+// Effect says what sbatchd does with an option.
+type Effect uint8
+
+// Acts: as in Slurm. NoEffect: accepted, harmless, Why says why nothing
+// happens. Refused: answered with Slurm's "not supported" error, since the job
+// would come out wrong.
+const (
+	Acts Effect = iota
+	NoEffect
+	Refused
+)
+
+func (e Effect) String() string {
+	return [...]string{"acts", "no effect", "refused"}[e]
+}
+
+// Option is one row of the table.
+type Option struct {
+	Long  string
+	Short byte // 0: no short form
+	Arg   Arg
+	Meta  string // the argument's name in help
+	Tools Tool
+	Reset bool // starts afresh in each component of a heterogeneous job
+	Ours  bool // sbatchd's own: also on #BURST lines; unknown to Slurm
+	Alias string
+	Do    Effect
+	Why   string
+	Help  string
+
+	env   string // see envNames
+	check func(*reader, *Values, *Option, string) error
+	index int
+}
+
+// Env returns the variables that set the option for one command, the later
+// ones winning.
+func (o *Option) Env(t Tool) []string { return envNames(o.env, t) }
+
+// Table returns every option, in the order of the printed table.
+func Table() []*Option { return table }
+
+var (
+	table  []*Option
+	byName = map[string]*Option{}
+	sets   = map[Tool]*Set{}
+	envs   = map[Tool]map[string]*Option{}
+
+	burstSet *Set // the options a #BURST line may hold
+)
+
+func init() {
+	for _, rows := range [][]Option{commonOptions, stepOptions, ourOptions} {
+		for i := range rows {
+			o := &rows[i]
+			o.index = len(table)
+			table = append(table, o)
+			byName[o.Long] = o
+		}
+	}
+	var burst []Name
+	for _, o := range table {
+		if o.Ours {
+			burst = append(burst, Name{Long: o.Long, Arg: o.Arg, Key: o.index})
+		}
+	}
+	burstSet = NewSet(burst)
+	for _, t := range []Tool{Sbatch, Salloc, Srun} {
+		sets[t] = toolSet(t)
+		envs[t] = map[string]*Option{}
+		for _, o := range table {
+			if o.Tools&t == 0 || o.env == "" {
+				continue
+			}
+			for _, name := range envNames(o.env, t) {
+				envs[t][name] = o
+			}
+		}
+	}
+}
+
+func toolSet(t Tool) *Set {
+	var names []Name
+	for _, o := range table {
+		if o.Tools&t == 0 {
+			continue
+		}
+		key := o.index
+		if o.Alias != "" {
+			key = byName[o.Alias].index
+		}
+		n := Name{Long: o.Long, Short: o.Short, Arg: o.Arg, Key: key, Exact: o.Ours || o.Alias != ""}
+		if t == Srun && o.Long == "wait" {
+			n.Arg = Required
+		}
+		names = append(names, n)
+	}
+	return NewSet(names)
+}
+
+// envNames reads the shorthand of the table: words "TOOLS:NAME", where TOOLS
+// are letters b, a and s and NAME gets the command's prefix; "+NAME" is taken
+// whole.
+func envNames(shorthand string, t Tool) []string {
+	letter, prefix := "b", "SBATCH_"
+	switch t {
+	case Salloc:
+		letter, prefix = "a", "SALLOC_"
+	case Srun:
+		letter, prefix = "s", "SLURM_"
+	}
+	var out []string
+	for _, w := range strings.Fields(shorthand) {
+		tools, name, _ := strings.Cut(w, ":")
+		if !strings.Contains(tools, letter) {
+			continue
+		}
+		if full, ok := strings.CutPrefix(name, "+"); ok {
+			out = append(out, full)
+		} else {
+			out = append(out, prefix+name)
+		}
+	}
+	return out
+}
+
+// find returns the row called name; a name that is not in the table is a
+// mistake in this package.
+func find(name string) *Option {
+	o, ok := byName[name]
+	if !ok {
+		panic("option: no option " + name)
+	}
+	return o
+}
