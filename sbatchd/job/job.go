@@ -116,10 +116,12 @@ type Run struct {
 	Nodes     []NodeAlloc `json:"nodes"`
 	Hosts     []Host      `json:"hosts,omitempty"` // one per node, filled as nodes come up
 
-	Alloc time.Time `json:"alloc"`          // nodes given
-	Start time.Time `json:"start,omitzero"` // script started
-	Ended time.Time `json:"ended,omitzero"` // script over, or attempt given up
-	Free  time.Time `json:"free,omitzero"`  // nodes given back to the partition
+	Alloc time.Time `json:"alloc"` // nodes given
+	// Ordered is when the launch order was committed: from here on the attempt may run.
+	Ordered time.Time `json:"ordered,omitzero"`
+	Start   time.Time `json:"start,omitzero"` // script started
+	Ended   time.Time `json:"ended,omitzero"` // script over, or attempt given up
+	Free    time.Time `json:"free,omitzero"`  // nodes given back to the partition
 
 	State    State    `json:"state"`
 	Reason   Reason   `json:"reason,omitempty"`
@@ -132,8 +134,16 @@ type Run struct {
 	Saved Checkpoint `json:"saved,omitzero"`
 	// Phase is the agent's word for what happens before the script runs.
 	Phase string `json:"phase,omitempty"`
+	// Signals are those asked for by scancel, in order.
+	Signals []Sent `json:"signals,omitempty"`
 	// Notice is the moment the provider takes the node away, if announced.
 	Notice time.Time `json:"notice,omitzero"`
+}
+
+// Sent is a signal asked for: to the batch script alone, or to all of the job.
+type Sent struct {
+	Signal    uint8 `json:"signal"`
+	BatchOnly bool  `json:"batch_only,omitempty"`
 }
 
 // Clone is a shallow copy for editing.

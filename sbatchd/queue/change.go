@@ -1,0 +1,260 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/sbatchd/sbatchd/sbatchd/job"
+	"github.com/sbatchd/sbatchd/sbatchd/scheduler"
+	"github.com/sbatchd/sbatchd/sbatchd/state"
+	"github.com/sbatchd/sbatchd/slurmrest/auth"
+	"github.com/sbatchd/sbatchd/slurmrest/errno"
+)
+
+// Cancel ends a job or, with a signal other than 0 and KILL, sends it that
+// signal. A job that is over answers errno.AlreadyDone.
+func (q *Queue) Cancel(ctx context.Context, who auth.Identity, id uint32, signal uint8, batchOnly bool) error {
+	return q.send(ctx, who.User, func(w *work) error {
+		j, ok := w.Job(id)
+		if !ok {
+			return errno.InvalidJobID
+		}
+		if err := w.mayJob(who, j, "cancel"); err != nil {
+			return err
+		}
+		if signal != 0 && signal != sigKill {
+			return w.signal(j, signal, batchOnly)
+		}
+		return w.cancel(j, who.UID)
+	})
+}
+
+const sigKill = 9
+
+func (w *work) signal(j *job.Job, signal uint8, batchOnly bool) error {
+	switch {
+	case j.State.Final():
+		return errno.AlreadyDone
+	case j.State == job.Pending:
+		return errno.JobPending
+	case j.Flags.Has(job.Completing):
+		return errno.TransitionStateNoUpdate
+	}
+	return w.emit(state.JobSignalled{Attempt: j.Attempt(), Signal: signal, BatchOnly: batchOnly})
+}
+
+func (w *work) cancel(j *job.Job, by uint32) error {
+	switch {
+	case j.Flags.Has(job.Completing) && !j.Flags.Has(job.Requeued):
+		return nil // it is ending already
+	case j.State.Final():
+		return errno.AlreadyDone
+	case j.State == job.Pending && !j.Flags.Has(job.Completing):
+		return w.emit(state.JobEndedPending{ID: j.ID.Raw, At: w.Now, State: job.Cancelled, Detail: ""})
+	}
+	return w.stop(j, job.Stop{Why: job.StopCancel, Final: job.Cancelled, At: w.Now, By: by}, job.ReasonNone)
+}
+
+// stop asks for an attempt's end. An attempt that was never ordered is over at
+// once.
+func (w *work) stop(j *job.Job, s job.Stop, reason job.Reason) error {
+	if err := w.emit(state.JobStopping{Attempt: j.Attempt(), Stop: s, Reason: reason}); err != nil {
+		return err
+	}
+	if j.Run != nil && j.Run.Ordered.IsZero() {
+		return w.clear(j.Attempt(), w.Now)
+	}
+	return nil
+}
+
+// clear frees an attempt's nodes; a requeued job may start again after delay.
+func (w *work) clear(a job.Attempt, begin time.Time) error {
+	return w.emit(state.JobCleared{Attempt: a, At: w.Now, Begin: begin})
+}
+
+// Hold keeps a pending job from starting.
+func (q *Queue) Hold(ctx context.Context, who auth.Identity, id uint32) error {
+	return q.onJob(ctx, who, id, "hold", func(w *work, j *job.Job) error {
+		if j.State.Final() {
+			return errno.AlreadyDone
+		}
+		if j.State != job.Pending {
+			return errno.JobNotPending
+		}
+		reason := job.ReasonHeldUser
+		if who.Role == auth.Admin && who.UID != j.UID {
+			reason = job.ReasonHeldAdmin
+		}
+		zero := uint32(0)
+		return w.emit(state.JobUpdated{ID: id, Priority: &zero, Reason: &reason})
+	})
+}
+
+// Release lets a held job start again; an admin's hold only by an admin.
+func (q *Queue) Release(ctx context.Context, who auth.Identity, id uint32) error {
+	return q.onJob(ctx, who, id, "release", func(w *work, j *job.Job) error {
+		if j.State.Final() {
+			return errno.AlreadyDone
+		}
+		if !j.Held() {
+			return nil
+		}
+		if j.Reason == job.ReasonHeldAdmin && !allowed[actRaiseJob][who.Role] {
+			return w.deny(who, "release")
+		}
+		prio, none := priorityOf(j.Spec), job.ReasonNone
+		return w.emit(state.JobUpdated{ID: id, Priority: &prio, Reason: &none, Eligible: w.Now})
+	})
+}
+
+// Requeue ends a job's run, or takes a finished one, and puts it back into the
+// queue under the same id.
+func (q *Queue) Requeue(ctx context.Context, who auth.Identity, id uint32, hold bool) error {
+	return q.onJob(ctx, who, id, "requeue", func(w *work, j *job.Job) error {
+		switch {
+		case !j.Spec.Requeue:
+			return errno.Disabled
+		case j.Flags.Has(job.Completing):
+			return errno.TransitionStateNoUpdate
+		case j.State == job.Pending:
+			return errno.JobPending
+		case j.State.Final():
+			return w.emit(state.JobRequeuedFinal{ID: id, Begin: w.Now.Add(w.requeueDelay()), Hold: hold})
+		}
+		reason := job.ReasonNone
+		if hold {
+			reason = job.ReasonHeldUser
+		}
+		return w.stop(j, job.Stop{Why: job.StopRequeue, Final: job.Cancelled, Requeue: true, Hold: hold, At: w.Now, By: who.UID}, reason)
+	})
+}
+
+// requeueDelay is SchedulerParameters' requeue_delay in seconds. Slurm's own
+// default of two minutes waits for a dead node to fall silent; here the fence
+// has already made sure of that, so ours is none.
+func (w *work) requeueDelay() time.Duration {
+	if v, ok := w.Config.SchedulerParameters["requeue_delay"]; ok {
+		if d, err := time.ParseDuration(v + "s"); err == nil {
+			return d
+		}
+	}
+	return 0
+}
+
+// Change is an update of a job; nil fields stay.
+type Change struct {
+	TimeLimit  *uint32 // minutes
+	Partition  *string
+	Name       *string
+	Comment    *string
+	Nice       *int32
+	Priority   *uint32
+	Begin      *time.Time
+	Dependency *string
+	Requeue    *bool
+	Account    *string
+	Features   *string
+	NodesMin   *int
+	NodesMax   *int
+	ReqNodes   *string
+	ExcNodes   *string
+	Memory     *int64 // per node, MiB
+}
+
+// Update changes what a job asks for.
+func (q *Queue) Update(ctx context.Context, who auth.Identity, id uint32, c Change) error {
+	return q.onJob(ctx, who, id, "update", func(w *work, j *job.Job) error {
+		if j.State.Final() {
+			return errno.AlreadyDone
+		}
+		up := state.JobUpdated{ID: id, Comment: c.Comment}
+		spec := *j.Spec
+		if err := w.changeSpec(who, j, &spec, c, &up); err != nil {
+			return err
+		}
+		if c.Priority != nil {
+			if *c.Priority != 0 && who.Role != auth.Admin {
+				return w.deny(who, "update priority")
+			}
+			up.Priority = c.Priority
+			if *c.Priority == 0 {
+				r := job.ReasonHeldUser
+				up.Reason = &r
+			}
+		}
+		up.Spec = &spec
+		return w.emit(up)
+	})
+}
+
+func (w *work) changeSpec(who auth.Identity, j *job.Job, s *job.Spec, c Change, up *state.JobUpdated) error {
+	if c.TimeLimit != nil {
+		if *c.TimeLimit > s.TimeLimit && who.Role != auth.Admin {
+			if j.State != job.Pending {
+				return w.deny(who, "raise time limit")
+			}
+		}
+		s.TimeLimit, s.TimeSet = *c.TimeLimit, true
+	}
+	set(&s.Name, c.Name)
+	set(&s.Dependency, c.Dependency)
+	set(&s.Requeue, c.Requeue)
+	if c.Nice != nil {
+		if *c.Nice < 0 && who.Role != auth.Admin {
+			return errno.InvalidNice
+		}
+		s.Nice = *c.Nice
+		if !j.Held() {
+			p := priorityOf(s)
+			up.Priority = &p
+		}
+	}
+	if !scheduler.CheckDependency(w.State, s.Dependency) {
+		return errno.Dependency
+	}
+	pendingOnly := c.Partition != nil || c.Features != nil || c.NodesMin != nil || c.NodesMax != nil ||
+		c.ReqNodes != nil || c.ExcNodes != nil || c.Memory != nil || c.Begin != nil
+	if !pendingOnly {
+		return nil
+	}
+	if j.State != job.Pending {
+		return errno.JobNotPending
+	}
+	set(&s.Partitions, c.Partition)
+	set(&s.Constraint, c.Features)
+	set(&s.NodesMin, c.NodesMin)
+	set(&s.NodesMax, c.NodesMax)
+	set(&s.ReqNodes, c.ReqNodes)
+	set(&s.ExcNodes, c.ExcNodes)
+	if c.Memory != nil {
+		s.MemPerNode, s.MemPerCPU, s.MemSet = *c.Memory, 0, true
+	}
+	if c.Begin != nil {
+		s.Begin, up.Begin = *c.Begin, c.Begin
+	}
+	parts, err := w.partitions(auth.Identity{User: j.User, UID: j.UID, GID: j.GID, Groups: j.Groups, Role: auth.User}, s.Partitions)
+	if err != nil {
+		return err
+	}
+	return w.feasible(s, parts)
+}
+
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// onJob runs an action on one job after checking that who may.
+func (q *Queue) onJob(ctx context.Context, who auth.Identity, id uint32, what string, do func(*work, *job.Job) error) error {
+	return q.send(ctx, who.User, func(w *work) error {
+		j, ok := w.Job(id)
+		if !ok {
+			return errno.InvalidJobID
+		}
+		if err := w.mayJob(who, j, what); err != nil {
+			return err
+		}
+		return do(w, j)
+	})
+}

@@ -1,0 +1,292 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sbatchd/sbatchd/partitions"
+	"github.com/sbatchd/sbatchd/sbatchd/job"
+	"github.com/sbatchd/sbatchd/sbatchd/node"
+	"github.com/sbatchd/sbatchd/sbatchd/state"
+	"github.com/sbatchd/sbatchd/slurmrest/auth"
+	"github.com/sbatchd/sbatchd/slurmrest/errno"
+)
+
+// Registration is what an agent says of itself and its machine.
+type Registration struct {
+	Node, Tag  string
+	BootID     string
+	Boot       time.Time
+	Agent      time.Time // its start
+	Version    string
+	Driver     string
+	Arch, OS   string
+	SkewMs     int64
+	CPUs       int
+	MemoryMiB  int64
+	TmpDiskMiB int64
+	Gres       []node.Gres
+}
+
+// NodeUp takes an agent's registration. An agent of an older incarnation of
+// the node is refused with errno.InvalidNodeName.
+func (q *Queue) NodeUp(ctx context.Context, r Registration) error {
+	return q.internal(ctx, "launch", func(w *work) error {
+		n, ok := w.Node(r.Node)
+		if !ok || n.Instance != r.Tag && n.Pool != "" {
+			return errno.InvalidNodeName
+		}
+		if n.Flags.Has(node.PoweringDown) {
+			return errno.InvalidNodeState
+		}
+		e := state.NodeUp{
+			Name: r.Node, At: w.Now, Boot: r.Boot, BootID: r.BootID, Version: r.Version, Driver: r.Driver,
+			Arch: r.Arch, OS: r.OS, SkewMs: r.SkewMs, Agent: r.Agent,
+		}
+		if pool := w.Config.Pool(n.Pool); pool != nil {
+			// What the pool leaves open, the machine decides.
+			if pool.CPUs == 0 {
+				e.CPUs = r.CPUs
+			}
+			if pool.RealMemory == 0 {
+				e.MemoryMiB = r.MemoryMiB
+			}
+			if pool.TmpDisk == 0 {
+				e.TmpDiskMiB = r.TmpDiskMiB
+			}
+			if len(r.Gres) > 0 {
+				e.Gres = r.Gres
+			}
+		}
+		return w.emit(e)
+	})
+}
+
+// NodeSeen: the agent spoke.
+func (q *Queue) NodeSeen(ctx context.Context, name string, load float64, freeMiB int64) error {
+	return q.internal(ctx, "launch", func(w *work) error {
+		n, ok := w.Node(name)
+		if !ok {
+			return nil
+		}
+		if n.Flags.Has(node.NotResponding) {
+			if err := w.emit(state.NodeMarked{Name: name, Clear: node.NotResponding, At: w.Now}); err != nil {
+				return err
+			}
+		}
+		return w.emit(state.NodeSeen{Name: name, At: w.Now, Load: load, FreeMiB: freeMiB})
+	})
+}
+
+// NodeNotice: the provider takes the node's machine at the deadline. Its jobs
+// are told by their agent; from here on their end counts as preempted.
+func (q *Queue) NodeNotice(ctx context.Context, name string, deadline time.Time) error {
+	return q.internal(ctx, "launch", func(w *work) error { return w.notice(name, deadline) })
+}
+
+func (w *work) notice(name string, deadline time.Time) error {
+	n, ok := w.Node(name)
+	if !ok || n.Flags.Has(node.Reclaimed) {
+		return nil
+	}
+	if err := w.emit(state.NodeReclaiming{Name: name, Deadline: deadline}); err != nil {
+		return err
+	}
+	for _, id := range n.Jobs {
+		j, ok := w.Job(id)
+		if !ok || j.Flags.Has(job.Completing) {
+			continue
+		}
+		if err := w.emit(state.JobNoticed{Attempt: j.Attempt(), Deadline: deadline}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reclaim treats a node as if its provider had announced to take it: a
+// rehearsal for admins (sburst reclaim).
+func (q *Queue) Reclaim(ctx context.Context, who auth.Identity, name string, notice time.Duration) error {
+	return q.send(ctx, who.User, func(w *work) error {
+		if err := w.may(who, actNode, "reclaim "+name); err != nil {
+			return err
+		}
+		n, ok := w.Node(name)
+		if !ok || n.Pool == "" {
+			return errno.InvalidNodeName
+		}
+		if !n.Up() {
+			return errno.InvalidNodeState
+		}
+		return w.notice(name, w.Now.Add(notice))
+	})
+}
+
+// Lost nodes.
+
+// nodeGone ends everything that ran on a node whose machine is confirmed gone.
+func (w *work) nodeGone(name, why string) error {
+	n, ok := w.Node(name)
+	if !ok {
+		return nil
+	}
+	for _, id := range slices.Clone(n.Jobs) {
+		j, ok := w.Job(id)
+		if !ok || !j.Active() || j.Run == nil {
+			continue
+		}
+		if j.Run.Ordered.IsZero() && !j.Flags.Has(job.Completing) {
+			// Never started: not the job's loss, and not counted against it.
+			if err := w.backToQueue(j, why); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := w.loseAttempt(j, job.NodeFail, why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// backToQueue takes an allocation back that never was started.
+func (w *work) backToQueue(j *job.Job, why string) error {
+	a := j.Attempt()
+	e := state.JobEnded{Attempt: a, At: w.Now, State: job.BootFail, Requeue: true, Detail: why}
+	if err := w.emit(e); err != nil {
+		return err
+	}
+	return w.clear(a, w.Now)
+}
+
+// avoid keeps new jobs off a node that could not start one: a rented machine
+// is given back, a static node drained.
+func (w *work) avoid(name, why string) error {
+	n, ok := w.Node(name)
+	if !ok {
+		return nil
+	}
+	if n.Pool == "" {
+		return w.emit(state.NodeMarked{Name: name, Set: node.Drain, Reason: why, At: w.Now})
+	}
+	return w.emit(state.NodeMarked{Name: name, Set: node.PowerDown, Reason: why, At: w.Now})
+}
+
+// NodeChange is an admin's update of a node.
+type NodeChange struct {
+	State  string // DRAIN, RESUME, UNDRAIN, DOWN, POWER_UP, POWER_DOWN, ... or empty
+	Reason string
+}
+
+// UpdateNode changes a node's state, as scontrol update NodeName= does.
+func (q *Queue) UpdateNode(ctx context.Context, who auth.Identity, name string, c NodeChange) error {
+	return q.send(ctx, who.User, func(w *work) error {
+		if err := w.may(who, actNode, "update node "+name); err != nil {
+			return err
+		}
+		n, ok := w.Node(name)
+		if !ok {
+			return errno.InvalidNodeName
+		}
+		m := state.NodeMarked{Name: name, Reason: c.Reason, User: who.User, At: w.Now}
+		down, up := true, false
+		switch strings.ToUpper(c.State) {
+		case "":
+		case "DRAIN", "DRAINING", "DRAINED":
+			if c.Reason == "" && n.Reason == "" {
+				return errno.InvalidNodeState
+			}
+			m.Set = node.Drain
+		case "RESUME", "IDLE":
+			m.Clear, m.Down, m.ClearReason = node.Drain|node.Fail|node.PowerDown, &up, c.Reason == ""
+		case "UNDRAIN":
+			m.Clear, m.ClearReason = node.Drain, c.Reason == ""
+		case "DOWN":
+			m.Down = &down
+		case "FAIL":
+			m.Set = node.Fail
+		case "POWER_DOWN", "POWER_DOWN_ASAP", "POWER_DOWN_FORCE":
+			if n.Pool == "" || n.Flags.Has(node.PoweredDown) {
+				return errno.InvalidNodeState
+			}
+			m.Set = node.PowerDown
+		case "POWER_UP":
+			if n.Pool == "" || !n.Flags.Has(node.PoweredDown) {
+				return errno.InvalidNodeState
+			}
+			return w.resume(n)
+		default:
+			return errno.InvalidNodeState
+		}
+		if err := w.emit(m); err != nil {
+			return err
+		}
+		if m.Down != nil && *m.Down {
+			return w.nodeGone(name, "node set DOWN by "+who.User)
+		}
+		return nil
+	})
+}
+
+// resume starts a node's next incarnation.
+func (w *work) resume(n *node.Node) error {
+	timeout := w.Config.ResumeTimeout
+	if pool := w.Config.Pool(n.Pool); pool != nil && pool.ResumeTimeout > 0 {
+		timeout = pool.ResumeTimeout
+	}
+	return w.emit(state.NodeResuming{
+		Name: n.Name, Incarnation: n.Incarnation + 1, At: w.Now, By: w.Now.Add(timeout),
+	})
+}
+
+// Reconfigure puts a new config in force.
+func (q *Queue) Reconfigure(ctx context.Context, who auth.Identity, cfg *partitions.Config) error {
+	return q.send(ctx, who.User, func(w *work) error {
+		if err := w.may(who, actConfigure, "reconfigure"); err != nil {
+			return err
+		}
+		if err := w.emit(state.Reconfigured{Config: cfg}); err != nil {
+			return err
+		}
+		return w.emit(state.Audited{What: "reconfigure", By: who.User, Allowed: true})
+	})
+}
+
+// graceAfterRestart counts every agent's silence from our own start on.
+func graceAfterRestart(s *state.State, now time.Time) *state.State {
+	var names []string
+	for n := range s.Nodes() {
+		if n.Up() {
+			names = append(names, n.Name)
+		}
+	}
+	for _, name := range names {
+		if next, _, err := state.Apply(s, state.NodeSeen{Name: name, At: now}); err == nil {
+			s = next
+		}
+	}
+	return s
+}
+
+// inGroups asks whether a user is in one of the named Unix groups.
+func (q *Queue) inGroups(who auth.Identity, groups []string) bool {
+	for _, g := range groups {
+		if gid, ok := q.groups(g); ok && who.InGroup(gid) {
+			return true
+		}
+	}
+	return false
+}
+
+func (q *Queue) groups(name string) (uint32, bool) {
+	if q.Groups == nil {
+		return 0, false
+	}
+	return q.Groups(name)
+}
+
+// String says what the registration is of, for logs.
+func (r Registration) String() string { return fmt.Sprintf("%s (%s)", r.Node, r.Tag) }

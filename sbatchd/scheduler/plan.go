@@ -1,0 +1,372 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sbatchd/sbatchd/partitions"
+	"github.com/sbatchd/sbatchd/partitions/hostlist"
+	"github.com/sbatchd/sbatchd/sbatchd/job"
+	"github.com/sbatchd/sbatchd/sbatchd/node"
+	"github.com/sbatchd/sbatchd/sbatchd/state"
+)
+
+// Decisions is what one pass wants of the queue.
+type Decisions struct {
+	Starts  []Start
+	Reasons []Waiting
+	Dead    []uint32 // jobs whose dependency can never be satisfied and that asked to be cancelled then
+}
+
+// Start gives a job its nodes; those in Resume are powered down and must boot.
+type Start struct {
+	Job       uint32
+	Partition string
+	Nodes     []job.NodeAlloc
+}
+
+// Waiting says why a job does not start now.
+type Waiting struct {
+	Job    uint32
+	Reason job.Reason
+	Detail string
+}
+
+// maxTested bounds the jobs one pass looks at (bf_max_job_test's role).
+const maxTested = 1000
+
+// Plan decides which pending jobs start at now.
+func Plan(s *state.State, now time.Time) Decisions {
+	p := &pass{s: s, now: now, rooms: map[string]room{}, blocked: map[string]*hold{}}
+	for _, j := range p.order() {
+		p.consider(j)
+	}
+	return p.out
+}
+
+// pass is one run of the scheduler.
+type pass struct {
+	s       *state.State
+	now     time.Time
+	rooms   map[string]room  // what this pass has left on a node
+	blocked map[string]*hold // partition -> the reservation of its first waiting job
+	tested  int
+	out     Decisions
+}
+
+// hold is the reservation of a waiting job: nodes it will get at a time.
+type hold struct {
+	at    time.Time
+	nodes map[string]job.NodeAlloc
+}
+
+// order lists the jobs that may start at all, best first, and says of the
+// others why they wait.
+func (p *pass) order() []*job.Job {
+	var list []*job.Job
+	for j := range p.s.Pending() {
+		if j.Flags.Has(job.Completing) {
+			continue
+		}
+		switch reason := p.gate(j); reason {
+		case job.ReasonNone:
+			list = append(list, j)
+		default:
+			p.wait(j, reason, "")
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *job.Job) int {
+		return cmp.Or(cmp.Compare(p.tier(b), p.tier(a)), cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.ID.Raw, b.ID.Raw))
+	})
+	return list
+}
+
+func (p *pass) tier(j *job.Job) int {
+	if part := p.s.Config.Partition(j.Partition); part != nil {
+		return part.PriorityTier
+	}
+	return 0
+}
+
+// gate is what keeps a job from being looked at.
+func (p *pass) gate(j *job.Job) job.Reason {
+	switch {
+	case j.Held():
+		if j.Reason.Held() {
+			return j.Reason
+		}
+		return job.ReasonHeldUser
+	case j.Begin.After(p.now):
+		return job.ReasonBeginTime
+	}
+	switch dep := dependency(p.s, j); dep {
+	case depWait:
+		return job.ReasonDependency
+	case depNever:
+		return job.ReasonNeverSatisfied
+	case depMet:
+	}
+	return job.ReasonNone
+}
+
+func (p *pass) wait(j *job.Job, r job.Reason, detail string) {
+	if j.Reason != r || j.Detail != detail {
+		p.out.Reasons = append(p.out.Reasons, Waiting{Job: j.ID.Raw, Reason: r, Detail: detail})
+	}
+}
+
+// consider tries every partition the job names, in order.
+func (p *pass) consider(j *job.Job) {
+	if p.tested >= maxTested {
+		p.wait(j, job.ReasonPriority, "")
+		return
+	}
+	p.tested++
+	reason, detail := job.ReasonPartitionDown, ""
+	for i, name := range strings.Split(j.Spec.Partitions, ",") {
+		part := p.s.Config.Partition(name)
+		if part == nil {
+			continue
+		}
+		r, d, started := p.tryPartition(j, part)
+		if started {
+			return
+		}
+		if i == 0 || r == job.ReasonResources {
+			reason, detail = r, d
+		}
+	}
+	p.wait(j, reason, detail)
+}
+
+func (p *pass) tryPartition(j *job.Job, part *partitions.Partition) (job.Reason, string, bool) {
+	switch strings.ToUpper(part.State) {
+	case "DOWN":
+		return job.ReasonPartitionDown, "", false
+	case "INACTIVE":
+		return job.ReasonPartitionInactive, "", false
+	}
+	if over := overLimit(j.Spec, part); over != job.ReasonNone {
+		return over, "", false
+	}
+	need, err := NeedOf(j.Spec, part, p.s.Config)
+	if err != nil {
+		return job.ReasonBadConstraints, err.Error(), false
+	}
+	rooms, why := p.candidates(j, part, need)
+	ahead := p.blocked[part.Name]
+	if ahead != nil {
+		rooms = p.besides(rooms, ahead, j)
+	}
+	if nodes, ok := need.place(rooms); ok {
+		for _, a := range nodes {
+			p.rooms[a.Node] = p.room(a.Node).take(a)
+		}
+		p.out.Starts = append(p.out.Starts, Start{Job: j.ID.Raw, Partition: part.Name, Nodes: nodes})
+		return "", "", true
+	}
+	if ahead != nil {
+		return job.ReasonPriority, "", false
+	}
+	p.blocked[part.Name] = p.reserve(j, part, need)
+	return job.ReasonResources, why, false
+}
+
+// overLimit is the partition limit a job exceeds, if any.
+func overLimit(s *job.Spec, p *partitions.Partition) job.Reason {
+	if s.TimeLimit > uint32(p.MaxTime) {
+		return job.ReasonPartitionTime
+	}
+	if p.MaxNodes > 0 && max(1, s.NodesMin) > p.MaxNodes || s.NodesMax > 0 && s.NodesMax < p.MinNodes {
+		return job.ReasonPartitionNodes
+	}
+	return job.ReasonNone
+}
+
+func (p *pass) room(name string) room {
+	if r, ok := p.rooms[name]; ok {
+		return r
+	}
+	n, _ := p.s.Node(name)
+	r := roomOf(n)
+	p.rooms[name] = r
+	return r
+}
+
+// candidates lists the partition's nodes the job may use now, best first:
+// machines that are there before machines that must be rented, then by the
+// order of pools, weight and place in the partition. why is a sentence on
+// pools that are set aside.
+func (p *pass) candidates(j *job.Job, part *partitions.Partition, need Need) ([]room, string) {
+	type ranked struct {
+		room
+		key [4]int
+	}
+	var list []ranked
+	var why []string
+	only, exclude := nodeSets(j.Spec)
+	usable := map[string]bool{}
+	rank := map[string]int{}
+	for i, pool := range part.Pools {
+		rank[pool.Name] = i
+		ok, sentence := p.poolUsable(j, pool)
+		usable[pool.Name] = ok
+		if !ok {
+			why = append(why, sentence)
+		}
+	}
+	for i, name := range part.NodeNames() {
+		n, ok := p.s.Node(name)
+		if !ok || !n.Schedulable() || exclude[name] || len(only) > 0 && !only[name] || !need.Features.holds(n.Features) {
+			continue
+		}
+		up := 0
+		switch {
+		case n.Flags.Has(node.PoweringUp):
+			up = 1
+		case n.Flags.Has(node.PoweredDown):
+			up = 2
+			if !usable[n.Pool] {
+				continue
+			}
+		}
+		list = append(list, ranked{p.room(name), [4]int{up, rank[n.Pool], n.Weight, i}})
+	}
+	slices.SortStableFunc(list, func(a, b ranked) int { return slices.Compare(a.key[:], b.key[:]) })
+	rooms := make([]room, len(list))
+	for i, r := range list {
+		rooms[i] = r.room
+	}
+	return rooms, strings.Join(why, "; ")
+}
+
+// poolUsable says whether the job may have a new node of the pool now.
+func (p *pass) poolUsable(j *job.Job, pool *partitions.Pool) (bool, string) {
+	if st, ok := p.s.Pools[pool.Name]; ok && st.Until.After(p.now) {
+		return false, fmt.Sprintf("pool %s: %s", pool.Name, st.Why)
+	}
+	if sentence := Forbidden(j.Spec.Burst, pool); sentence != "" {
+		return false, sentence
+	}
+	return true, ""
+}
+
+// Forbidden says why a job's own #BURST rules exclude a pool, or nothing.
+func Forbidden(b *job.Burst, pool *partitions.Pool) string {
+	if b == nil {
+		return ""
+	}
+	if len(b.Providers) > 0 && !slices.Contains(b.Providers, pool.Provider.Name) && !slices.Contains(b.Providers, pool.Provider.Type) {
+		return fmt.Sprintf("pool %s: provider %s is not among --providers", pool.Name, pool.Provider.Name)
+	}
+	if b.Trust != "" && trustRank(string(pool.Trust)) < trustRank(b.Trust) {
+		return fmt.Sprintf("pool %s: trust %s is less than --trust=%s", pool.Name, pool.Trust, b.Trust)
+	}
+	if b.Interconnect != "" && !strings.EqualFold(b.Interconnect, "any") && !strings.EqualFold(string(pool.Interconnect), b.Interconnect) {
+		return fmt.Sprintf("pool %s: interconnect %s is not --interconnect=%s", pool.Name, pool.Interconnect, b.Interconnect)
+	}
+	return ""
+}
+
+func trustRank(t string) int {
+	switch strings.ToLower(t) {
+	case "own":
+		return 2
+	case "cloud":
+		return 1
+	}
+	return 0
+}
+
+func nodeSets(s *job.Spec) (only, exclude map[string]bool) {
+	return nameSet(s.ReqNodes), nameSet(s.ExcNodes)
+}
+
+func nameSet(list string) map[string]bool {
+	if list == "" {
+		return nil
+	}
+	names, err := hostlist.Parse(list)
+	if err != nil {
+		return nil
+	}
+	set := make(map[string]bool, len(names))
+	for _, n := range names {
+		set[n] = true
+	}
+	return set
+}
+
+// besides removes the nodes a waiting job has reserved, unless j ends before
+// it wants them or leaves it enough.
+func (p *pass) besides(rooms []room, ahead *hold, j *job.Job) []room {
+	ends := state.EndOf(p.now, j.Spec.TimeLimit)
+	if !ends.After(ahead.at) {
+		return rooms
+	}
+	out := make([]room, 0, len(rooms))
+	for _, r := range rooms {
+		if a, ok := ahead.nodes[r.node.Name]; ok {
+			// What is left of the whole node after the reservation bounds j.
+			left := empty(r.node).take(a)
+			r.cpus, r.mem = min(r.cpus, left.cpus), min(r.mem, left.mem)
+			if r.cpus <= 0 {
+				continue
+			}
+			merged := r.take(a)
+			r.gres = merged.gres
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// reserve finds the earliest moment the job fits on the partition's nodes, as
+// running jobs end, and which nodes it would get.
+func (p *pass) reserve(j *job.Job, part *partitions.Partition, need Need) *hold {
+	type end struct {
+		at    time.Time
+		alloc job.NodeAlloc
+	}
+	rooms := map[string]room{}
+	var names []string
+	only, exclude := nodeSets(j.Spec)
+	for _, name := range part.NodeNames() {
+		n, ok := p.s.Node(name)
+		if !ok || n.Down || n.Flags&(node.Drain|node.Fail) != 0 || exclude[name] || len(only) > 0 && !only[name] || !need.Features.holds(n.Features) {
+			continue
+		}
+		rooms[name] = p.room(name)
+		names = append(names, name)
+	}
+	var ends []end
+	for r := range p.s.Active() {
+		for _, a := range r.Run.Nodes {
+			if _, ok := rooms[a.Node]; ok {
+				ends = append(ends, end{r.End, a})
+			}
+		}
+	}
+	slices.SortStableFunc(ends, func(a, b end) int { return a.at.Compare(b.at) })
+	for i, e := range ends {
+		rooms[e.alloc.Node] = rooms[e.alloc.Node].give(e.alloc)
+		if i+1 < len(ends) && ends[i+1].at.Equal(e.at) {
+			continue
+		}
+		list := make([]room, len(names))
+		for k, name := range names {
+			list[k] = rooms[name]
+		}
+		if nodes, ok := need.place(list); ok {
+			h := &hold{at: e.at, nodes: map[string]job.NodeAlloc{}}
+			for _, a := range nodes {
+				h.nodes[a.Node] = a
+			}
+			return h
+		}
+	}
+	return nil
+}

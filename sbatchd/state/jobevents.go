@@ -1,0 +1,248 @@
+package state
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sbatchd/sbatchd/sbatchd/job"
+)
+
+// JobSubmitted: a job was accepted. Its id must be the next one.
+type JobSubmitted struct{ Job *job.Job }
+
+func (JobSubmitted) Kind() string                        { return "JobSubmitted" }
+func (e JobSubmitted) Subject() (uint32, string, string) { return e.Job.ID.Raw, "", "" }
+func (e JobSubmitted) apply(t *tx) error {
+	if e.Job.ID.Raw != t.NextJobID {
+		return fmt.Errorf("id %d is not the next one (%d)", e.Job.ID.Raw, t.NextJobID)
+	}
+	t.NextJobID++
+	return t.putJob(e.Job)
+}
+
+// JobUpdated: its owner or an admin changed what a job asks for. Empty fields
+// stay as they are.
+type JobUpdated struct {
+	ID       uint32
+	Spec     *job.Spec   `json:",omitempty"`
+	Priority *uint32     `json:",omitempty"`
+	Reason   *job.Reason `json:",omitempty"`
+	Comment  *string     `json:",omitempty"`
+	Eligible time.Time   `json:",omitzero"`
+	Begin    *time.Time  `json:",omitempty"`
+	Note     *string     `json:",omitempty"`
+}
+
+func (JobUpdated) Kind() string                        { return "JobUpdated" }
+func (e JobUpdated) Subject() (uint32, string, string) { return e.ID, "", "" }
+func (e JobUpdated) apply(t *tx) error {
+	j, err := t.editJob(e.ID)
+	if err != nil {
+		return err
+	}
+	if e.Spec != nil {
+		if j.State == job.Running && !j.Start.IsZero() && e.Spec.TimeLimit != j.Spec.TimeLimit {
+			j.End = EndOf(j.Start, e.Spec.TimeLimit)
+		}
+		j.Spec = e.Spec
+	}
+	if e.Priority != nil {
+		j.Priority = *e.Priority
+	}
+	if e.Reason != nil {
+		j.Reason, j.Detail = *e.Reason, ""
+	}
+	if e.Comment != nil {
+		j.Comment = *e.Comment
+	}
+	if e.Note != nil {
+		j.SystemNote = *e.Note
+	}
+	if !e.Eligible.IsZero() {
+		j.Eligible = e.Eligible
+	}
+	if e.Begin != nil {
+		j.Begin = *e.Begin
+	}
+	return t.putJob(j)
+}
+
+// EndOf is when a job that starts at start reaches its limit in minutes; a
+// year from start when it has none, as Slurm shows.
+func EndOf(start time.Time, limit uint32) time.Time {
+	if limit == job.NoLimit {
+		return start.AddDate(1, 0, 0)
+	}
+	return start.Add(time.Duration(limit) * time.Minute)
+}
+
+// JobReasoned: why a pending job waits. Volatile.
+type JobReasoned struct {
+	ID       uint32
+	Reason   job.Reason
+	Detail   string
+	Eligible time.Time
+}
+
+func (JobReasoned) Kind() string                        { return "JobReasoned" }
+func (e JobReasoned) Subject() (uint32, string, string) { return e.ID, "", "" }
+func (JobReasoned) volatile()                           {}
+func (e JobReasoned) apply(t *tx) error {
+	j, err := t.editJob(e.ID)
+	if err != nil || j.State != job.Pending {
+		return err
+	}
+	j.Reason, j.Detail = e.Reason, e.Detail
+	if j.Eligible.IsZero() {
+		j.Eligible = e.Eligible
+	}
+	return t.putJob(j)
+}
+
+// JobAllocated: a job was given nodes, which may still have to boot.
+type JobAllocated struct {
+	ID        uint32
+	Partition string
+	Nodes     []job.NodeAlloc
+	At        time.Time
+}
+
+func (JobAllocated) Kind() string                        { return "JobAllocated" }
+func (e JobAllocated) Subject() (uint32, string, string) { return e.ID, "", "" }
+func (e JobAllocated) apply(t *tx) error {
+	j, err := t.editJob(e.ID)
+	if err != nil {
+		return err
+	}
+	if j.State != job.Pending || j.Flags.Has(job.Completing) || j.Held() {
+		return fmt.Errorf("job %d is not waiting", e.ID)
+	}
+	for _, a := range e.Nodes {
+		if err := t.fits(a); err != nil {
+			return fmt.Errorf("job %d: %w", e.ID, err)
+		}
+	}
+	j.State, j.Flags = job.Running, job.Configuring
+	j.Reason, j.Detail, j.Stop = job.ReasonNone, "", nil
+	j.Partition, j.Start, j.End = e.Partition, e.At, EndOf(e.At, j.Spec.TimeLimit)
+	j.ExitCode = job.ExitCode{}
+	t.putRun(j, &job.Run{
+		Attempt: job.Attempt{Job: j.ID.Raw, Restart: j.Restarts}, Partition: e.Partition,
+		Nodes: e.Nodes, Alloc: e.At, State: job.Running,
+	})
+	return t.putJob(j)
+}
+
+// fits is the last check that no node is given more than it has.
+func (t *tx) fits(a job.NodeAlloc) error {
+	n, ok := t.nodes.Get(a.Node)
+	if !ok {
+		return fmt.Errorf("node %s is unknown", a.Node)
+	}
+	if !n.Schedulable() {
+		return fmt.Errorf("node %s takes no jobs", a.Node)
+	}
+	if n.UsedCPUs+a.CPUs > n.CPUs || n.UsedMiB+a.MemoryMiB > n.MemoryMiB {
+		return fmt.Errorf("node %s would be oversubscribed", a.Node)
+	}
+	for name, devices := range a.Gres {
+		for _, d := range devices {
+			if n.UsedGres[name]&(1<<d) != 0 || d >= n.GresCount(name, "") {
+				return fmt.Errorf("node %s: %s %d is taken", a.Node, name, d)
+			}
+		}
+	}
+	return nil
+}
+
+// JobOrdered: the launch order is about to be sent; from here on the attempt
+// may run.
+type JobOrdered struct {
+	Attempt job.Attempt
+	At      time.Time
+	Hosts   []job.Host
+}
+
+func (JobOrdered) Kind() string                        { return "JobOrdered" }
+func (e JobOrdered) Subject() (uint32, string, string) { return e.Attempt.Job, "", "" }
+func (e JobOrdered) apply(t *tx) error {
+	j, r, err := t.editRun(e.Attempt)
+	if err != nil {
+		return err
+	}
+	r.Ordered, r.Hosts = e.At, e.Hosts
+	t.putRun(j, r)
+	return t.putJob(j)
+}
+
+// JobProgress: the agent's word for what it does before the script runs. Volatile.
+type JobProgress struct {
+	Attempt job.Attempt
+	Phase   string
+}
+
+func (JobProgress) Kind() string                        { return "JobProgress" }
+func (e JobProgress) Subject() (uint32, string, string) { return e.Attempt.Job, "", "" }
+func (JobProgress) volatile()                           {}
+func (e JobProgress) apply(t *tx) error {
+	j, r, err := t.editRun(e.Attempt)
+	if err != nil {
+		return err
+	}
+	r.Phase = e.Phase
+	j.Run = r
+	return t.putJob(j)
+}
+
+// JobStarted: the script began.
+type JobStarted struct {
+	Attempt     job.Attempt
+	At          time.Time
+	ImageDigest string `json:",omitempty"`
+	Driver      string `json:",omitempty"`
+	Restored    uint32 `json:",omitempty"`
+}
+
+func (JobStarted) Kind() string                        { return "JobStarted" }
+func (e JobStarted) Subject() (uint32, string, string) { return e.Attempt.Job, "", "" }
+func (e JobStarted) apply(t *tx) error {
+	j, r, err := t.editRun(e.Attempt)
+	if err != nil {
+		return err
+	}
+	r.Start, r.Restored, r.Phase = e.At, e.Restored, ""
+	if len(r.Hosts) > 0 {
+		r.Hosts = append([]job.Host(nil), r.Hosts...)
+		r.Hosts[0].ImageDigest = e.ImageDigest
+		if e.Driver != "" {
+			r.Hosts[0].Driver = e.Driver
+		}
+	}
+	if j.State == job.Running {
+		j.Flags &^= job.Configuring
+		j.Start, j.End = e.At, EndOf(e.At, j.Spec.TimeLimit)
+		j.LaunchFailures = 0
+	}
+	t.putRun(j, r)
+	return t.putJob(j)
+}
+
+// JobSignalled: a signal is to be sent to a running attempt; its place in the
+// run's list is the order's key, so that it is sent once.
+type JobSignalled struct {
+	Attempt   job.Attempt
+	Signal    uint8
+	BatchOnly bool
+}
+
+func (JobSignalled) Kind() string                        { return "JobSignalled" }
+func (e JobSignalled) Subject() (uint32, string, string) { return e.Attempt.Job, "", "" }
+func (e JobSignalled) apply(t *tx) error {
+	j, r, err := t.editRun(e.Attempt)
+	if err != nil {
+		return err
+	}
+	r.Signals = append(append([]job.Sent(nil), r.Signals...), job.Sent{Signal: e.Signal, BatchOnly: e.BatchOnly})
+	t.putRun(j, r)
+	return t.putJob(j)
+}

@@ -1,0 +1,99 @@
+package state
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/sbatchd/sbatchd/sbatchd/job"
+	"github.com/sbatchd/sbatchd/sbatchd/node"
+)
+
+// recount moves the use of nodes from one version of a job to the next. Use is
+// derived from jobs and never stored, so it marks no rows.
+func (t *tx) recount(was, is *job.Job) {
+	held, holds := allocs(was), allocs(is)
+	if sameUse(was, is) {
+		return
+	}
+	for _, a := range held {
+		t.use(was, a, -1)
+	}
+	for _, a := range holds {
+		t.use(is, a, +1)
+	}
+}
+
+func allocs(j *job.Job) []job.NodeAlloc {
+	if j == nil || !j.Active() || j.Run == nil {
+		return nil
+	}
+	return j.Run.Nodes
+}
+
+func sameUse(a, b *job.Job) bool {
+	if a == nil || b == nil || a.Active() != b.Active() {
+		return false
+	}
+	if !a.Active() {
+		return true
+	}
+	return a.Run != nil && b.Run != nil && a.Run.Attempt == b.Run.Attempt &&
+		a.Flags.Has(job.Completing) == b.Flags.Has(job.Completing)
+}
+
+func (t *tx) use(j *job.Job, a job.NodeAlloc, sign int) {
+	n, ok := t.nodes.Get(a.Node)
+	if !ok {
+		return
+	}
+	n = n.Clone()
+	n.UsedCPUs += sign * a.CPUs
+	n.UsedMiB += int64(sign) * a.MemoryMiB
+	n.UsedGres = maps.Clone(n.UsedGres)
+	for name, devices := range a.Gres {
+		if n.UsedGres == nil {
+			n.UsedGres = map[string]uint64{}
+		}
+		for _, d := range devices {
+			if sign > 0 {
+				n.UsedGres[name] |= 1 << d
+			} else {
+				n.UsedGres[name] &^= 1 << d
+			}
+		}
+	}
+	at, found := slices.BinarySearch(n.Jobs, j.ID.Raw)
+	n.Jobs = slices.Clone(n.Jobs)
+	switch {
+	case sign > 0 && !found:
+		n.Jobs = slices.Insert(n.Jobs, at, j.ID.Raw)
+	case sign < 0 && found:
+		n.Jobs = slices.Delete(n.Jobs, at, at+1)
+	}
+	if j.Flags.Has(job.Completing) {
+		n.CompletingJobs += sign
+	}
+	t.nodes.Set(n.Name, n)
+}
+
+// Restore rebuilds a state from loaded rows: the indexes and the use of nodes
+// follow from the jobs. Nodes of the config that have no row yet are added,
+// rows of nodes that left the config are kept while something lives on them.
+func Restore(s *State, nextID uint32, jobs []*job.Job, nodes []*node.Node, instances []*node.Instance) (*State, error) {
+	t := &tx{State: s.fork()}
+	t.NextJobID = max(t.NextJobID, nextID)
+	for _, i := range instances {
+		t.instances.Set(i.Tag, i)
+	}
+	for _, n := range nodes {
+		t.nodes.Set(n.Name, n)
+	}
+	t.conform()
+	for _, j := range jobs {
+		if err := t.putJob(j); err != nil {
+			return nil, err
+		}
+		t.NextJobID = max(t.NextJobID, j.ID.Raw+1)
+	}
+	return t.State, nil
+}
