@@ -152,7 +152,7 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 func (c *Client) call(ctx context.Context, r request, into func([]byte) error) error {
 	deadline := time.Now().Add(c.patience)
 	wait := 50 * time.Millisecond
-	for {
+	for cut := false; ; {
 		body, err := c.once(ctx, r)
 		if err == nil {
 			if into == nil {
@@ -163,7 +163,8 @@ func (c *Client) call(ctx context.Context, r request, into func([]byte) error) e
 			}
 			return nil
 		}
-		if !c.again(r, err) || ctx.Err() != nil || time.Now().Add(wait).After(deadline) {
+		cut = cut || errors.Is(err, errno.ControllerReceive)
+		if !again(r, err, cut) || ctx.Err() != nil || time.Now().Add(wait).After(deadline) {
 			return err
 		}
 		select {
@@ -175,13 +176,14 @@ func (c *Client) call(ctx context.Context, r request, into func([]byte) error) e
 	}
 }
 
-// again reports whether a failed request may and should be repeated.
-func (c *Client) again(r request, err error) bool {
+// again reports whether a failed request may and should be repeated. Where the
+// connection was cut before, the controller may be starting again.
+func again(r request, err error, cut bool) bool {
 	switch {
 	case errors.Is(err, errno.Backoff):
 		return true // refused before anything was done
 	case r.key != "", r.method == http.MethodGet:
-		return errors.Is(err, errno.ControllerReceive)
+		return errors.Is(err, errno.ControllerReceive) || cut && errors.Is(err, errno.ControllerConnect)
 	}
 	return false
 }
