@@ -138,6 +138,10 @@ type Run struct {
 	Signals []Sent `json:"signals,omitempty"`
 	// Notice is the moment the provider takes the node away, if announced.
 	Notice time.Time `json:"notice,omitzero"`
+	// NoticeAsked: an admin announced it, the provider didn't.
+	NoticeAsked bool `json:"notice_asked,omitempty"`
+	// Limit is the time limit in minutes the nodes were told at launch.
+	Limit uint32 `json:"limit,omitempty"`
 }
 
 // Sent is a signal asked for: to the batch script alone, or to all of the job.

@@ -224,3 +224,19 @@ func (i *Instance) Live() bool { return i.State != Gone }
 
 // Clone is a copy for editing.
 func (i *Instance) Clone() *Instance { c := *i; return &c }
+
+// Registration is what an agent says of itself and its machine.
+type Registration struct {
+	Node, Tag  string
+	BootID     string
+	Boot       time.Time
+	Agent      time.Time // its start
+	Version    string
+	Driver     string
+	Arch, OS   string
+	SkewMs     int64
+	CPUs       int
+	MemoryMiB  int64
+	TmpDiskMiB int64
+	Gres       []Gres
+}

@@ -57,25 +57,17 @@ func (q *Queue) Started(ctx context.Context, a job.Attempt, digest, driver strin
 	})
 }
 
-// Exit is how an attempt's script ended, as the agent saw it.
-type Exit struct {
-	Code   job.ExitCode
-	OOM    bool
-	Reason string // script, time_limit, killed, reclaimed
-	Usage  job.Usage
-}
-
 // Ended: the script is over; output and files may still be on their way.
-func (q *Queue) Ended(ctx context.Context, a job.Attempt, x Exit) error {
+func (q *Queue) Ended(ctx context.Context, a job.Attempt, x job.Exit) error {
 	return q.report(ctx, a, func(w *work, j *job.Job) error {
 		if !j.Run.Ended.IsZero() {
 			return nil
 		}
 		e := state.JobEnded{Attempt: a, At: w.Now, ExitCode: x.Code, OOM: x.OOM, Usage: x.Usage}
 		switch {
-		case x.Reason == "reclaimed", !j.Run.Notice.IsZero() && j.Stop == nil:
+		case x.Reason == job.ExitReclaimed, !j.Run.Notice.IsZero() && j.Stop == nil:
 			w.lost(j, &e, job.Preempted)
-		case x.Reason == "time_limit":
+		case x.Reason == job.ExitTimeLimit:
 			e.State, e.Reason, e.ExitCode = job.Timeout, job.ReasonTimeLimit, job.ExitCode{}
 		case x.OOM:
 			e.State, e.Reason, e.ExitCode = job.OutOfMemory, job.ReasonOutOfMemory, job.ExitCode{Signal: 125}
@@ -112,16 +104,8 @@ func (w *work) lost(j *job.Job, e *state.JobEnded, final job.State) {
 // defaultMaxRestarts is --max-restarts when not given: its highest value.
 const defaultMaxRestarts = 128
 
-// LaunchFailure says why an attempt could not start, and whose fault it was.
-type LaunchFailure struct {
-	// Class is image, pin, driver, user or infra.
-	Class   string
-	Message string
-	Code    job.ExitCode
-}
-
 // LaunchFailed: the script never ran.
-func (q *Queue) LaunchFailed(ctx context.Context, a job.Attempt, f LaunchFailure) error {
+func (q *Queue) LaunchFailed(ctx context.Context, a job.Attempt, f job.LaunchFailure) error {
 	return q.report(ctx, a, func(w *work, j *job.Job) error {
 		if !j.Run.Ended.IsZero() {
 			return nil
@@ -135,7 +119,7 @@ func (q *Queue) LaunchFailed(ctx context.Context, a job.Attempt, f LaunchFailure
 			return w.emit(e)
 		}
 		switch f.Class {
-		case "infra", "image":
+		case job.FaultInfra, job.FaultImage:
 			// Not the user's fault: again, elsewhere, until MaxBatchRequeue.
 			e.State, e.Reason, e.Requeue, e.LaunchFailure = job.BootFail, job.ReasonNone, true, true
 			if j.LaunchFailures+1 > w.Config.MaxBatchRequeue {

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -15,25 +14,9 @@ import (
 	"github.com/sbatchd/sbatchd/slurmrest/errno"
 )
 
-// Registration is what an agent says of itself and its machine.
-type Registration struct {
-	Node, Tag  string
-	BootID     string
-	Boot       time.Time
-	Agent      time.Time // its start
-	Version    string
-	Driver     string
-	Arch, OS   string
-	SkewMs     int64
-	CPUs       int
-	MemoryMiB  int64
-	TmpDiskMiB int64
-	Gres       []node.Gres
-}
-
 // NodeUp takes an agent's registration. An agent of an older incarnation of
 // the node is refused with errno.InvalidNodeName.
-func (q *Queue) NodeUp(ctx context.Context, r Registration) error {
+func (q *Queue) NodeUp(ctx context.Context, r node.Registration) error {
 	return q.internal(ctx, "launch", func(w *work) error {
 		n, ok := w.Node(r.Node)
 		if !ok || n.Instance != r.Tag && n.Pool != "" {
@@ -84,10 +67,10 @@ func (q *Queue) NodeSeen(ctx context.Context, name string, load float64, freeMiB
 // NodeNotice: the provider takes the node's machine at the deadline. Its jobs
 // are told by their agent; from here on their end counts as preempted.
 func (q *Queue) NodeNotice(ctx context.Context, name string, deadline time.Time) error {
-	return q.internal(ctx, "launch", func(w *work) error { return w.notice(name, deadline) })
+	return q.internal(ctx, "launch", func(w *work) error { return w.notice(name, deadline, false) })
 }
 
-func (w *work) notice(name string, deadline time.Time) error {
+func (w *work) notice(name string, deadline time.Time, asked bool) error {
 	n, ok := w.Node(name)
 	if !ok || n.Flags.Has(node.Reclaimed) {
 		return nil
@@ -100,7 +83,7 @@ func (w *work) notice(name string, deadline time.Time) error {
 		if !ok || j.Flags.Has(job.Completing) {
 			continue
 		}
-		if err := w.emit(state.JobNoticed{Attempt: j.Attempt(), Deadline: deadline}); err != nil {
+		if err := w.emit(state.JobNoticed{Attempt: j.Attempt(), Deadline: deadline, Asked: asked}); err != nil {
 			return err
 		}
 	}
@@ -121,7 +104,7 @@ func (q *Queue) Reclaim(ctx context.Context, who auth.Identity, name string, not
 		if !n.Up() {
 			return errno.InvalidNodeState
 		}
-		return w.notice(name, w.Now.Add(notice))
+		return w.notice(name, w.Now.Add(notice), true)
 	})
 }
 
@@ -287,6 +270,3 @@ func (q *Queue) groups(name string) (uint32, bool) {
 	}
 	return q.Groups(name)
 }
-
-// String says what the registration is of, for logs.
-func (r Registration) String() string { return fmt.Sprintf("%s (%s)", r.Node, r.Tag) }

@@ -146,7 +146,7 @@ var bob = auth.Identity{User: "bob", UID: 1001, GID: 1001, Role: auth.User}
 
 func submission() queue.Submission {
 	return queue.Submission{
-		Spec: &job.Spec{Name: "a", WorkDir: "/tmp", NodesMin: 1, Tasks: 1, CPUsPerTask: 1, Requeue: true},
+		Spec:   &job.Spec{Name: "a", WorkDir: "/tmp", NodesMin: 1, Tasks: 1, CPUsPerTask: 1, Requeue: true},
 		Script: []byte("#!/bin/sh\ntrue\n"), Env: []byte("PATH=/bin\x00"),
 	}
 }
@@ -196,7 +196,7 @@ func (h *house) boot(name string) string {
 		h.t.Fatalf("intend %s: %v %v", name, ok, err)
 	}
 	h.must(h.Learn(h.t.Context(), tag, func(i *node.Instance) { i.State, i.ProviderID = node.Created, "x" }))
-	h.must(h.NodeUp(h.t.Context(), queue.Registration{Node: name, Tag: tag}))
+	h.must(h.NodeUp(h.t.Context(), node.Registration{Node: name, Tag: tag}))
 	return tag
 }
 
@@ -220,7 +220,7 @@ func TestJobRunsToItsEnd(t *testing.T) {
 	h := newHouse(t, newMemory())
 	id := h.submit(submission())
 	a := h.run(id)
-	h.must(h.Ended(t.Context(), a, queue.Exit{Code: job.ExitCode{Status: 3}}))
+	h.must(h.Ended(t.Context(), a, job.Exit{Code: job.ExitCode{Status: 3}}))
 	h.until(id, "completing", func(j *job.Job) bool { return j.Flags.Has(job.Completing) && j.State == job.Failed })
 	h.must(h.Finished(t.Context(), a))
 	j := h.until(id, "failed", func(j *job.Job) bool { return j.State == job.Failed && j.Flags == 0 })
@@ -240,7 +240,7 @@ func TestReclaimRequeuesUnderTheSameID(t *testing.T) {
 	h.must(h.NodeNotice(t.Context(), "spot-1", time.Now().Add(10*time.Second)))
 	h.must(h.Checkpointed(t.Context(), a, job.Checkpoint{Number: 1, Bytes: 10}))
 	// An exit 0 after the notice still counts as preempted.
-	h.must(h.Ended(t.Context(), a, queue.Exit{Reason: "reclaimed"}))
+	h.must(h.Ended(t.Context(), a, job.Exit{Reason: job.ExitReclaimed}))
 	h.must(h.Finished(t.Context(), a))
 	j := h.until(id, "on another node", func(j *job.Job) bool { return j.Restarts == 1 && j.State == job.Running })
 	if got := j.Run.Nodes[0].Node; got != "spot-2" {
@@ -323,7 +323,7 @@ func TestCancel(t *testing.T) {
 	if !j.Flags.Has(job.Completing | job.Stopping) {
 		t.Errorf("flags %v", j.Flags.Names())
 	}
-	h.must(h.Ended(t.Context(), a, queue.Exit{Code: job.ExitCode{Signal: 15}, Reason: "killed"}))
+	h.must(h.Ended(t.Context(), a, job.Exit{Code: job.ExitCode{Signal: 15}, Reason: job.ExitKilled}))
 	h.must(h.Finished(t.Context(), a))
 	j = h.until(id, "gone", func(j *job.Job) bool { return j.Flags == 0 })
 	if j.State != job.Cancelled || j.ExitCode.String() != "0:15" {

@@ -200,6 +200,8 @@ func (e JobRequeuedFinal) apply(t *tx) error {
 type JobNoticed struct {
 	Attempt  job.Attempt
 	Deadline time.Time
+	// Asked: by an admin, not by the provider; the agent has to be told.
+	Asked bool `json:",omitempty"`
 }
 
 func (JobNoticed) Kind() string                        { return "JobNoticed" }
@@ -209,7 +211,7 @@ func (e JobNoticed) apply(t *tx) error {
 	if err != nil {
 		return err
 	}
-	r.Notice = e.Deadline
+	r.Notice, r.NoticeAsked = e.Deadline, e.Asked
 	t.putRun(j, r)
 	return t.putJob(j)
 }

@@ -170,7 +170,7 @@ func (e JobOrdered) apply(t *tx) error {
 	if err != nil {
 		return err
 	}
-	r.Ordered, r.Hosts = e.At, e.Hosts
+	r.Ordered, r.Hosts, r.Limit = e.At, e.Hosts, j.Spec.TimeLimit
 	t.putRun(j, r)
 	return t.putJob(j)
 }
