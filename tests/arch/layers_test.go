@@ -45,6 +45,7 @@ var layers = map[string]int{
 
 	"runtime/agentapi":             1,
 	"runtime/asuser":               1,
+	"runtime/attempt":              1,
 	"runtime/cgroup":               1,
 	"runtime/container":            1,
 	"runtime/container/containerd": 2,
