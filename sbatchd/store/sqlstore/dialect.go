@@ -51,11 +51,14 @@ var sqliteDialect = dialect{
 }
 
 // Sizes of the page caches in KiB, and how large the write-ahead log grows, in
-// pages of 4 KiB, before a commit moves it into the database.
+// pages, before a commit moves it into the database. With pages of 8 KiB 64
+// submissions in one commit take half the time of SQLite's 4 KiB: a job, its
+// event and its script are 5 KiB.
 const (
 	writerCache = 8 << 10
 	readerCache = 2 << 10
-	walPages    = 4000
+	pageSize    = 8 << 10
+	walPages    = 2000
 )
 
 func openSQLite(ctx context.Context, cfg Config) (*sql.DB, *sql.DB, error) {
@@ -81,7 +84,7 @@ func openSQLite(ctx context.Context, cfg Config) (*sql.DB, *sql.DB, error) {
 		if err := f.Close(); err != nil {
 			return nil, nil, err
 		}
-		pragmas = append(pragmas, "journal_mode(WAL)", "synchronous(FULL)", "journal_size_limit(67108864)",
+		pragmas = append(pragmas, "page_size("+strconv.Itoa(pageSize)+")", "journal_mode(WAL)", "synchronous(FULL)", "journal_size_limit(67108864)",
 			"wal_autocheckpoint("+strconv.Itoa(walPages)+")")
 	}
 	connect := func(cache, conns int) (*sql.DB, error) {
