@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,6 +20,23 @@ import (
 type Group struct {
 	v1 map[string]string // by controller
 	v2 string
+}
+
+// form is a Group as JSON.
+type form struct {
+	V1 map[string]string `json:"v1,omitempty"`
+	V2 string            `json:"v2,omitempty"`
+}
+
+// MarshalJSON lets a Group be remembered.
+func (g *Group) MarshalJSON() ([]byte, error) { return json.Marshal(form{g.v1, g.v2}) }
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (g *Group) UnmarshalJSON(text []byte) error {
+	var f form
+	err := json.Unmarshal(text, &f)
+	g.v1, g.v2 = f.V1, f.V2
+	return err
 }
 
 // dir is where the files of a controller are, "" for nowhere. On a hybrid node

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -51,7 +52,7 @@ func (l *Layout) Create(name string, limits Limits) (g *Group, missing []string,
 		}
 	}
 	if len(made) == 0 {
-		return nil, nil, fmt.Errorf("create cgroup %s: %w", name, errors.Join(append(errs, errors.New("no writable hierarchy"))...))
+		return nil, nil, fmt.Errorf("create cgroup %s: %w", name, cmp.Or(errors.Join(errs[:min(1, len(errs))]...), errors.New("no hierarchy")))
 	}
 	if err := g.limit("cpu", limits.CPUs > 0, func(dir string, v1 bool) error {
 		quota := CPUQuota(limits.CPUs)
