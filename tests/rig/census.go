@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -153,5 +154,29 @@ func (r *Rig) mounts() []string {
 			found = append(found, f[1])
 		}
 	}
+	return found
+}
+
+// Reap kills the processes and unmounts what Leaks would list, for a test that
+// failed and would spoil the next one.
+func (r *Rig) Reap() {
+	for pid := range r.processes() {
+		syscall.Kill(pid, syscall.SIGKILL) //nolint:errcheck // it may be gone
+	}
+	for _, m := range slices.Backward(r.mounts()) {
+		syscall.Unmount(m, syscall.MNT_DETACH) //nolint:errcheck // it may be gone
+	}
+}
+
+// Processes lists the processes of this rig whose command line holds every one
+// of the words, the programs' own names among them.
+func (r *Rig) Processes(words ...string) []int {
+	var found []int
+	for pid, command := range r.processes() {
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(command, w) }) {
+			found = append(found, pid)
+		}
+	}
+	slices.Sort(found)
 	return found
 }

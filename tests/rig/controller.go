@@ -49,12 +49,7 @@ func (r *Rig) Controller(ctx context.Context, cfg Config) (*Controller, error) {
 	if err := c.Start(ctx); err != nil {
 		return nil, err
 	}
-	r.Defer(func() error {
-		if c.daemon == nil {
-			return nil
-		}
-		return c.Stop()
-	})
+	r.Defer(c.Stop)
 	return c, nil
 }
 
@@ -183,15 +178,14 @@ func (c *Controller) Pid() int { return c.daemon.Pid() }
 // Log is the file with what the controller printed.
 func (c *Controller) Log() string { return c.daemon.Log }
 
+// LogTail is the end of it.
+func (c *Controller) LogTail(lines int) string { return tail(c.daemon.Log, lines) }
+
 // Kill ends the controller with SIGKILL.
 func (c *Controller) Kill() { c.daemon.Kill() }
 
-// Stop ends the controller in order.
-func (c *Controller) Stop() error {
-	d := c.daemon
-	c.daemon = nil
-	return d.Stop(30 * time.Second)
-}
+// Stop ends the controller in order. Stopping it again is nothing.
+func (c *Controller) Stop() error { return c.daemon.Stop(30 * time.Second) }
 
 // Reload has the controller read its files again.
 func (c *Controller) Reload() error { return syscall.Kill(c.Pid(), syscall.SIGHUP) }

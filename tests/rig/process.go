@@ -29,7 +29,8 @@ func (d *Daemon) Kill() {
 	<-d.done
 }
 
-// Stop asks with SIGTERM and kills after the grace.
+// Stop asks with SIGTERM and kills after the grace. Stopping what has ended is
+// nothing.
 func (d *Daemon) Stop(grace time.Duration) error {
 	d.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended by itself
 	select {

@@ -54,7 +54,7 @@ func New(name string, log io.Writer) (*Rig, error) {
 		return nil, fmt.Errorf("rig: no programs in %s (make build): %w", bin, err)
 	}
 	// Not below TMPDIR: unix sockets live here and their paths are short.
-	dir, err := os.MkdirTemp("/tmp", "sbatchd-"+name+"-")
+	dir, err := os.MkdirTemp("/tmp", "sb-"+name+"-")
 	if err != nil {
 		return nil, fmt.Errorf("rig: %w", err)
 	}

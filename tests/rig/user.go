@@ -79,6 +79,29 @@ func (r *Rig) addUser(ctx context.Context, name string) (*user.User, error) {
 	return user.Lookup(name)
 }
 
+// CopyTo copies a file to a path of the user's, owned by the user.
+func (r *Rig) CopyTo(u *User, from, to string) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return fmt.Errorf("rig: %w", err)
+	}
+	return r.WriteTo(u, to, string(data))
+}
+
+// WriteTo writes a file of the user's, with the mode of a script.
+func (r *Rig) WriteTo(u *User, path, text string) error {
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		return fmt.Errorf("rig: %w", err)
+	}
+	if !r.Root {
+		return nil
+	}
+	if err := os.Chown(path, int(u.UID), int(u.GID)); err != nil {
+		return fmt.Errorf("rig: %w", err)
+	}
+	return nil
+}
+
 // Result is how a command ended.
 type Result struct {
 	Stdout, Stderr string
