@@ -180,7 +180,7 @@ func (c *Client) call(ctx context.Context, r request, into func([]byte) error) e
 // connection was cut before, the controller may be starting again.
 func again(r request, err error, cut bool) bool {
 	switch {
-	case errors.Is(err, errno.Backoff):
+	case errors.Is(err, errno.Backoff), errors.Is(err, errno.Busy):
 		return true // refused before anything was done
 	case r.key != "", r.method == http.MethodGet:
 		return errors.Is(err, errno.ControllerReceive) || cut && errors.Is(err, errno.ControllerConnect)

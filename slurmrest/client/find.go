@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sbatchd/sbatchd/partitions/slurmconf"
 	"github.com/sbatchd/sbatchd/slurmrest/errno"
 )
 
@@ -111,13 +112,20 @@ func Candidates(getenv func(string) string) (list []Endpoint, decided bool, err 
 // endpoints reads the RestListen of a configuration; named tells whether it has
 // one, else the default socket stands in.
 func endpoints(conf string) (list []Endpoint, named bool, err error) {
-	value, err := restListen(conf)
-	if err != nil {
-		return nil, false, err
+	doc, faults := slurmconf.Read(conf)
+	if len(doc.Files) == 0 && len(faults) > 0 {
+		return nil, false, fmt.Errorf("%s: %s", faults[0].File, faults[0].Msg)
 	}
-	for word := range strings.SplitSeq(value, ",") {
-		if e, ok := listen(word); ok {
-			list = append(list, e)
+	for _, statement := range doc.Statements {
+		for _, pair := range statement {
+			if !pair.Is("RestListen") {
+				continue
+			}
+			for word := range strings.SplitSeq(pair.Value, ",") {
+				if e, ok := listen(word); ok {
+					list = append(list, e)
+				}
+			}
 		}
 	}
 	if len(list) == 0 {

@@ -29,8 +29,12 @@ type entry struct {
 // system is the first number that is Slurm's own and not the kernel's.
 const system = 1000
 
-// NotPermitted is the system's EPERM, which Slurm's REST server answers with 403.
-const NotPermitted = Errno(syscall.EPERM)
+const (
+	// NotPermitted is the system's EPERM, which Slurm's REST server answers with 403.
+	NotPermitted = Errno(syscall.EPERM)
+	// Busy is the system's EAGAIN, which tells a command to try again soon.
+	Busy = Errno(syscall.EAGAIN)
+)
 
 // Error returns Slurm's exact text for e.
 func (e Errno) Error() string {

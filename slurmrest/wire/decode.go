@@ -24,6 +24,9 @@ type Result struct {
 // is not JSON; what is JSON but not what Slurm expects is in the Result.
 func Read(body []byte, into Target) (Result, error) {
 	d := decoder{data: body}
+	if d.peek() == 0 && d.pos == len(body) {
+		return Result{}, nil // no body: nothing given
+	}
 	into.decode(&d)
 	d.end()
 	if d.err != nil {
@@ -96,19 +99,34 @@ func (d *decoder) kinds() (openAPI, slurm string) {
 
 // mismatch keeps Slurm's complaint about a value of a wrong type and passes it.
 func (d *decoder) mismatch(openAPI, format, slurm string) {
+	_, got := d.kinds()
+	switch {
+	case slurm == "dictionary" && len(d.path) == 0:
+		d.skip()
+		d.refuse(errno.DataExpectedDict, "Rejecting "+got+" when dictionary expected")
+	default:
+		d.refused = true
+		d.warnMismatch(openAPI, format, slurm)
+		d.skip()
+	}
+}
+
+// warnMismatch keeps the complaint alone.
+func (d *decoder) warnMismatch(openAPI, format, slurm string) {
 	if format != "" {
 		openAPI += " format=" + format
 	}
 	got, gotSlurm := d.kinds()
 	start := d.pos
-	d.skip()
-	if d.err != nil {
+	look := *d // the value's text, without moving on
+	look.skip()
+	if look.err != nil {
 		return
 	}
-	d.refused = true
+	text := strings.ReplaceAll(string(clip(d.data[start:look.pos])), "/", `\/`)
 	d.warnings = append(d.warnings, Warning{
 		Description: fmt.Sprintf("Expected OpenAPI type=%s (Slurm type=%s) but got OpenAPI %s (Slurm type=%s): %s",
-			openAPI, slurm, got, gotSlurm, clip(d.data[start:d.pos])),
+			openAPI, slurm, got, gotSlurm, text),
 		Source: d.source(),
 	})
 }
@@ -336,7 +354,8 @@ func (d *decoder) strs(v *[]string) {
 		d.word("null")
 	case '[':
 		d.strings(v)
-	case '{': // {"NAME":"value"} of older versions
+	case '{': // {"NAME":"value"} of older versions: taken, with a warning
+		d.warnMismatch("array", "", "list")
 		d.enter()
 		for d.member() {
 			name := string(d.key)

@@ -125,6 +125,13 @@ func (e *encoder) strs(k string, v []string) {
 	e.closeList()
 }
 
+func (e *encoder) null(k string) {
+	if !e.sparse {
+		e.key(k)
+		e.b = append(e.b, "null"...)
+	}
+}
+
 func (e *encoder) raw(k string, v json.RawMessage) {
 	if len(v) == 0 {
 		return

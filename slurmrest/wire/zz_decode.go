@@ -867,6 +867,7 @@ func (v *JobInfo) decode(d *decoder) {
 		case "job_id":
 			d.int(&v.JobID)
 		case "job_resources":
+			v.JobResources = new(JobRes)
 			v.JobResources.decode(d)
 		case "job_size_str":
 			d.csv(&v.JobSizeStr)

@@ -510,10 +510,11 @@ func (v *JobInfo) encode(e *encoder) {
 	e.num("\"het_job_offset\":", v.HetJobOffset)
 	e.bool("\"hold\":", v.Hold)
 	e.int("\"job_id\":", v.JobID)
-	{
-		start, body := e.mark("\"job_resources\":")
+	if v.JobResources == nil {
+		e.null("\"job_resources\":")
+	} else {
+		e.key("\"job_resources\":")
 		v.JobResources.encode(e)
-		e.unmark(start, body)
 	}
 	e.strs("\"job_size_str\":", v.JobSizeStr)
 	e.strs("\"job_state\":", v.JobState)
@@ -692,7 +693,9 @@ func (v *JobPostResponse) encode(e *encoder) {
 		v.Meta.encode(e)
 		e.unmark(start, body)
 	}
-	if e.list("\"results\":", len(v.Results)) {
+	if v.Results == nil {
+		e.null("\"results\":")
+	} else if e.list("\"results\":", len(v.Results)) {
 		for i := range v.Results {
 			e.elem()
 			v.Results[i].encode(e)

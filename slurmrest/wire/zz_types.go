@@ -509,7 +509,7 @@ type JobInfo struct {
 	HetJobOffset             Num                    `json:"het_job_offset"`
 	Hold                     bool                   `json:"hold"`
 	JobID                    int64                  `json:"job_id"`
-	JobResources             JobRes                 `json:"job_resources"`
+	JobResources             *JobRes                `json:"job_resources"`
 	JobSizeStr               []string               `json:"job_size_str"`
 	JobState                 []string               `json:"job_state"`
 	LastSchedEvaluation      Num                    `json:"last_sched_evaluation"`

@@ -42,6 +42,9 @@ var names = map[string]string{
 	"slurmdbd_ping": "DBPing",
 }
 
+// nullable are the fields that Slurm writes as null when there is nothing.
+var nullable = map[string]bool{"JobInfo.job_resources": true, "JobPostResponse.results": true}
+
 // ours are the fields of sbatchd's own in Slurm's requests. They stay raw here:
 // the server reads them with their own package.
 var ours = map[string][]string{"job_submit_req": {"sbatchd"}}
@@ -189,8 +192,15 @@ func (g *generator) object(name, slurm string, s *schema, request bool) {
 	for _, key := range keys {
 		k := g.kind(name, key, s.Properties[key], request)
 		field := camel(key)
+		null := nullable[name+"."+key]
+		if null && !strings.HasPrefix(k.goType, "[]") {
+			k.goType = "*" + k.goType
+		}
 		fmt.Fprintf(&typ, "\t%s %s `json:\"%s\"`\n", field, k.goType, key)
-		g.encodeField(&enc, k, field, key, request)
+		if null {
+			fmt.Fprintf(&enc, "\tif v.%s == nil {\n\t\te.null(%q)\n\t} else ", field, `"`+key+`":`)
+		}
+		g.encodeField(&enc, k, field, key, request, null)
 		g.decodeField(&dec, k, field, key, request)
 	}
 	if request {
@@ -212,7 +222,7 @@ func (g *generator) object(name, slurm string, s *schema, request bool) {
 	}
 }
 
-func (g *generator) encodeField(w *bytes.Buffer, k kind, field, key string, request bool) {
+func (g *generator) encodeField(w *bytes.Buffer, k kind, field, key string, request, null bool) {
 	quoted := fmt.Sprintf("%q", `"`+key+`":`)
 	optional := ""
 	if request {
@@ -239,6 +249,8 @@ func (g *generator) encodeField(w *bytes.Buffer, k kind, field, key string, requ
 	case strings.HasPrefix(k.goType, "[]"):
 		fmt.Fprintf(w, "\tif e.list(%s, len(v.%s)) {\n\t\tfor i := range v.%s {\n\t\t\te.elem()\n\t\t\tv.%s[i].encode(e)\n\t\t}\n\t\te.closeList()\n\t}\n",
 			quoted, field, field, field)
+	case null:
+		fmt.Fprintf(w, "{\n\t\te.key(%s)\n\t\tv.%s.encode(e)\n\t}\n", quoted, field)
 	default:
 		fmt.Fprintf(w, "\tstart, body := e.mark(%s)\n\tv.%s.encode(e)\n\te.unmark(start, body)\n", quoted, field)
 		if optional == "" {

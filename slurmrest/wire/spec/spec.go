@@ -175,8 +175,15 @@ func (c *checker) member(s *Schema, name, path string, v any) {
 	c.value(p, path, v)
 }
 
+// nullable are the fields where Slurm writes null for nothing, whatever its own
+// document says.
+var nullable = []string{"job_resources", "results"}
+
 func (c *checker) value(s *Schema, path string, v any) {
 	s = c.resolve(s)
+	if v == nil && slices.Contains(nullable, path[strings.LastIndexByte(path, '.')+1:]) {
+		return
+	}
 	switch s.Type {
 	case "object":
 		obj, ok := v.(map[string]any)

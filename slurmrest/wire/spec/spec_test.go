@@ -19,7 +19,7 @@ func TestZeroAnswersFit(t *testing.T) {
 	}{
 		{"GET", v + "/ping", &wire.PingArrayResp{Pings: make([]wire.ControllerPing, 1)}},
 		{"GET", v + "/diag/", &wire.DiagResp{}},
-		{"GET", v + "/jobs", &wire.JobInfoResp{Jobs: []wire.JobInfo{{JobResources: wire.JobRes{Nodes: wire.JobResNodes{Allocation: make([]wire.JobResNode, 1)}}}}}},
+		{"GET", v + "/jobs", &wire.JobInfoResp{Jobs: []wire.JobInfo{{JobResources: &wire.JobRes{Nodes: wire.JobResNodes{Allocation: make([]wire.JobResNode, 1)}}}}}},
 		{"POST", v + "/job/submit", &wire.JobSubmitResponse{}},
 		{"POST", v + "/job/{job_id}", &wire.JobPostResponse{Results: make([]wire.JobArrayResponseMsgEntry, 1)}},
 		{"DELETE", v + "/job/{job_id}", &wire.KillJobResp{Status: make([]wire.KillJobsRespJob, 1)}},
