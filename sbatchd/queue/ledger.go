@@ -109,22 +109,20 @@ func (q *Queue) MarkPool(ctx context.Context, pool string, until time.Time, why 
 	})
 }
 
-// BindKey remembers the first key that used an instance's join token; a later
-// call answers whether key is that one.
-func (q *Queue) BindKey(ctx context.Context, tag, key string) (ok bool, err error) {
+// BindKey remembers the first key that used an instance's join token and
+// answers the key it is bound to; empty for an instance that is not expected.
+func (q *Queue) BindKey(ctx context.Context, tag, key string) (bound string, err error) {
 	err = q.internal(ctx, "launch", func(w *work) error {
 		i, known := w.Instance(tag)
 		if !known || i.State == node.Gone {
 			return nil
 		}
-		if i.JoinKey != "" {
-			ok = i.JoinKey == key
+		if bound = i.JoinKey; bound != "" {
 			return nil
 		}
 		c := i.Clone()
-		c.JoinKey = key
-		ok = true
+		c.JoinKey, bound = key, key
 		return w.emit(state.InstanceChanged{Instance: c})
 	})
-	return ok, err
+	return bound, err
 }
