@@ -43,40 +43,29 @@ type Config struct {
 
 	CheckpointStore string // file:///path or s3://bucket[/prefix]?endpoint=...
 
-	FirstJobID, MaxJobID   uint32
-	MaxArraySize           int // largest index + 1
-	MaxJobCount            int
-	MaxBatchRequeue        int
-	JobRequeue             bool
-	JobFileAppend          bool
-	EnforcePartLimits      string // NO, ANY or ALL
-	DisableRootJobs        bool
-	DefMemPerCPU           tres.Memory // 0: not set; at most one of the two is
-	DefMemPerNode          tres.Memory
-	MaxMemPerCPU           tres.Memory
-	MaxMemPerNode          tres.Memory
-	SchedulerParameters    map[string]string
-	SlurmctldParameters    map[string]string
-	Priority               Priority
-	Preempt                Preempt
-	ReturnToService        int
-	JobLogLimit            int64         // bytes of one output stream; 0 is without limit
-	InteractiveIdle        time.Duration // idle time after which an interactive job ends; 0: never
-	MailProg               string
-	SlurmctldDebug         string // quiet, fatal, error, info, verbose, debug, debug2..debug5
-	SlurmctldLogFile       string // empty: standard error
-	SlurmctldPidFile       string
-	UnkillableStepTimeout  time.Duration
-	BatchStartTimeout      time.Duration
-	MaxTasksPerNode        int
-	TmpFS                  string
-	SelectTypeParameters   []string // CR_Core_Memory, ...
-	PropagateLimits        []string // PropagateResourceLimits
-	PropagateLimitsExcept  []string
-	RequeueExit            string
-	RequeueExitHold        string
-	InteractiveStepOptions string
-	LaunchParameters       []string
+	FirstJobID, MaxJobID uint32
+	MaxArraySize         int // largest index + 1
+	MaxJobCount          int
+	MaxBatchRequeue      int
+	JobRequeue           bool
+	JobFileAppend        bool
+	EnforcePartLimits    string // NO, ANY or ALL
+	DisableRootJobs      bool
+	DefMemPerCPU         tres.Memory // 0: not set; at most one of the two is
+	DefMemPerNode        tres.Memory
+	MaxMemPerCPU         tres.Memory
+	MaxMemPerNode        tres.Memory
+	SchedulerParameters  map[string]string
+	SlurmctldParameters  map[string]string
+	Priority             Priority
+	Preempt              Preempt
+	ReturnToService      int
+	JobLogLimit          int64         // bytes of one output stream; 0 is without limit
+	InteractiveIdle      time.Duration // idle time after which an interactive job ends; 0: never
+	SlurmctldDebug       string        // quiet, fatal, error, info, verbose, debug, debug2..debug5
+	SlurmctldLogFile     string        // empty: standard error
+	TmpFS                string
+	SelectTypeParameters []string // CR_Core_Memory, ...
 
 	PartitionAlias map[string]string // a script's partition name (or "*") -> ours
 

@@ -14,9 +14,8 @@
 //     key nobody knows is a fault.
 //   - JobFileAppend defaults to 1, not to Slurm's 0: after a reclaim the first
 //     run's output must survive.
-//   - SuspendTime, ResumeTimeout and SlurmdTimeout have defaults that fit rented
-//     machines (300 s, 900 s, 120 s) when the file has pools, and Slurm's
-//     elsewhere.
+//   - SuspendTime and ResumeTimeout default to 300 s and 900 s when the file has
+//     pools: Slurm's "never" and 60 s would cost money and lose slow machines.
 //   - A node is named after its pool, "<pool>-<n>", so pool names and static
 //     node names share one name space.
 package partitions
