@@ -242,14 +242,19 @@ func rlimits(env []byte, c *partitions.Config) []*agentapi.Rlimit {
 	return out
 }
 
+// propagated says whether a limit of the submitter goes along
+// (PropagateResourceLimits, PropagateResourceLimitsExcept; the default is all).
 func propagated(c *partitions.Config, name string) bool {
-	has := func(list []string) bool {
-		return slices.ContainsFunc(list, func(s string) bool { return strings.EqualFold(s, name) || strings.EqualFold(s, "ALL") })
+	has := func(list string) bool {
+		return slices.ContainsFunc(strings.Split(list, ","), func(s string) bool {
+			return strings.EqualFold(s, name) || strings.EqualFold(s, "ALL")
+		})
 	}
-	if len(c.PropagateLimitsExcept) > 0 {
-		return !has(c.PropagateLimitsExcept)
+	if except := c.Values["PropagateResourceLimitsExcept"]; except != "" {
+		return !has(except)
 	}
-	return len(c.PropagateLimits) == 0 || has(c.PropagateLimits)
+	only := c.Values["PropagateResourceLimits"]
+	return only == "" || has(only)
 }
 
 func (h *Hub) info(s *state.State, j *job.Job, n *node.Node) *agentapi.JobInfo {

@@ -53,8 +53,15 @@ type pass struct {
 	now     time.Time
 	rooms   map[string]room  // what this pass has left on a node
 	blocked map[string]*hold // partition -> the reservation of its first waiting job
+	ends    []end            // of the jobs this pass starts
 	tested  int
 	out     Decisions
+}
+
+// end is when an allocation is given back at the latest.
+type end struct {
+	at    time.Time
+	alloc job.NodeAlloc
 }
 
 // hold is the reservation of a waiting job: nodes it will get at a time.
@@ -164,6 +171,7 @@ func (p *pass) tryPartition(j *job.Job, part *partitions.Partition) (job.Reason,
 	if nodes, ok := need.place(rooms); ok {
 		for _, a := range nodes {
 			p.rooms[a.Node] = p.room(a.Node).take(a)
+			p.ends = append(p.ends, end{state.EndOf(p.now, j.Spec.TimeLimit), a})
 		}
 		p.out.Starts = append(p.out.Starts, Start{Job: j.ID.Raw, Partition: part.Name, Nodes: nodes})
 		return "", "", true
@@ -325,12 +333,9 @@ func (p *pass) besides(rooms []room, ahead *hold, j *job.Job) []room {
 }
 
 // reserve finds the earliest moment the job fits on the partition's nodes, as
-// running jobs end, and which nodes it would get.
+// running jobs end, and which nodes it would get. No moment is an empty hold:
+// it keeps nothing from jobs behind.
 func (p *pass) reserve(j *job.Job, part *partitions.Partition, need Need) *hold {
-	type end struct {
-		at    time.Time
-		alloc job.NodeAlloc
-	}
 	rooms := map[string]room{}
 	var names []string
 	only, exclude := nodeSets(j.Spec)
@@ -343,6 +348,11 @@ func (p *pass) reserve(j *job.Job, part *partitions.Partition, need Need) *hold 
 		names = append(names, name)
 	}
 	var ends []end
+	for _, e := range p.ends {
+		if _, ok := rooms[e.alloc.Node]; ok {
+			ends = append(ends, e)
+		}
+	}
 	for r := range p.s.Active() {
 		for _, a := range r.Run.Nodes {
 			if _, ok := rooms[a.Node]; ok {
@@ -368,5 +378,5 @@ func (p *pass) reserve(j *job.Job, part *partitions.Partition, need Need) *hold 
 			return h
 		}
 	}
-	return nil
+	return &hold{}
 }
