@@ -197,7 +197,7 @@ func (r *Runtime) launch(ctx context.Context, c *Container, cfg execinit.Config,
 	defer null.Close() // nothing is written
 	p, err := os.StartProcess(r.cfg.Init[0], append(slices.Clone(r.cfg.Init), c.Dir()), &os.ProcAttr{
 		Dir:   "/",
-		Env:   []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
+		Env:   []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "GOMAXPROCS=2"}, // set, or Go looks for its cgroup first
 		Files: []*os.File{null, null, null},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Cloneflags: flags},
 	})
