@@ -46,22 +46,22 @@ var ourOptions = []Option{
 // field "sbatchd" of the body, next to "script" and "job" (a list, one for
 // each component, next to "jobs"). Zero values mean "not asked for".
 type Burst struct {
-	CheckpointDir             string   `json:"checkpoint_dir,omitempty"`
-	CheckpointIntervalMinutes int      `json:"checkpoint_interval_minutes,omitempty"` // -1: auto
-	CheckpointHook            string   `json:"checkpoint_hook,omitempty"`
-	RestoreHook               string   `json:"restore_hook,omitempty"`
-	MaxRestarts               int      `json:"max_restarts,omitempty"`
-	QueueTimeoutMinutes       int      `json:"queue_timeout_minutes,omitempty"`
-	MaxPrice                  Money    `json:"max_price,omitzero"` // per GPU-hour
-	Budget                    Money    `json:"budget,omitzero"`    // per job
-	Regions                   []string `json:"regions,omitempty"`
-	Trust                     string   `json:"trust,omitempty"` // own, cloud, shared
-	Providers                 []string `json:"providers,omitempty"`
-	Interconnect              string   `json:"interconnect,omitempty"` // nvlink, pcie, ib, any
-	Env                       string   `json:"env,omitempty"`          // kind:name
-	Secret                    []string `json:"secret,omitempty"`       // names of variables
-	StageIn                   []string `json:"stage_in,omitempty"`
-	StageOut                  []string `json:"stage_out,omitempty"`
+	CheckpointDir      string   `json:"checkpoint_dir,omitempty"`
+	CheckpointInterval string   `json:"checkpoint_interval,omitempty"` // minutes, or auto
+	CheckpointHook     string   `json:"checkpoint_hook,omitempty"`
+	RestoreHook        string   `json:"restore_hook,omitempty"`
+	MaxRestarts        int      `json:"max_restarts,omitempty"`  // 1 to 128
+	QueueTimeout       uint32   `json:"queue_timeout,omitempty"` // minutes
+	MaxPrice           string   `json:"max_price,omitempty"`     // per GPU-hour; see ParseMoney
+	Budget             string   `json:"budget,omitempty"`        // per job; see ParseMoney
+	Regions            []string `json:"regions,omitempty"`
+	Trust              string   `json:"trust,omitempty"` // own, cloud, shared
+	Providers          []string `json:"providers,omitempty"`
+	Interconnect       string   `json:"interconnect,omitempty"` // nvlink, pcie, ib, any
+	Env                string   `json:"env,omitempty"`          // kind:name
+	Secrets            []string `json:"secrets,omitempty"`      // names of variables
+	StageIn            []string `json:"stage_in,omitempty"`
+	StageOut           []string `json:"stage_out,omitempty"`
 
 	Container Container `json:"container,omitzero"`
 
@@ -70,8 +70,9 @@ type Burst struct {
 	SubmitHost string `json:"submit_host,omitempty"`
 	SubmitSID  int    `json:"submit_sid,omitempty"` // session of the submitting shell
 	Umask      string `json:"umask,omitempty"`      // octal, as 0022
-	TestOnly   bool   `json:"test_only,omitempty"`  // plan only: nothing is submitted
-	Script     string `json:"script_name,omitempty"`
+	// TestOnly asks when the job would start; nothing is submitted. The answer's
+	// job_submit_user_msg is the sentence that sbatch --test-only prints.
+	TestOnly bool `json:"test_only,omitempty"`
 }
 
 // Container is what Pyxis's flags asked for.
@@ -114,22 +115,24 @@ func ParseMoney(text string) (Money, bool) {
 
 // Burst gathers sbatchd's own options of one component.
 func (v *Values) Burst() Burst {
-	x := Burst{
-		CheckpointDir:             v.Str("checkpoint-dir"),
-		CheckpointIntervalMinutes: int(v.Num("checkpoint-interval")),
-		CheckpointHook:            v.Str("checkpoint-hook"),
-		RestoreHook:               v.Str("restore-hook"),
-		MaxRestarts:               int(v.Num("max-restarts")),
-		QueueTimeoutMinutes:       int(v.Num("queue-timeout")),
-		Regions:                   splitList(v.Str("regions")),
-		Trust:                     v.Str("trust"),
-		Providers:                 splitList(v.Str("providers")),
-		Interconnect:              v.Str("interconnect"),
-		Env:                       v.Str("env"),
-		Secret:                    splitList(v.Str("secret")),
-		StageIn:                   splitList(v.Str("stage-in")),
-		StageOut:                  splitList(v.Str("stage-out")),
-		TestOnly:                  v.Given("test-only"),
+	return Burst{
+		CheckpointDir:      v.Str("checkpoint-dir"),
+		CheckpointInterval: interval(v.Num("checkpoint-interval")),
+		CheckpointHook:     v.Str("checkpoint-hook"),
+		RestoreHook:        v.Str("restore-hook"),
+		MaxRestarts:        int(v.Num("max-restarts")),
+		QueueTimeout:       uint32(v.Num("queue-timeout")),
+		MaxPrice:           v.Str("max-price"),
+		Budget:             v.Str("budget"),
+		Regions:            splitList(v.Str("regions")),
+		Trust:              strings.ToLower(v.Str("trust")),
+		Providers:          splitList(v.Str("providers")),
+		Interconnect:       strings.ToLower(v.Str("interconnect")),
+		Env:                v.Str("env"),
+		Secrets:            splitList(v.Str("secret")),
+		StageIn:            splitList(v.Str("stage-in")),
+		StageOut:           splitList(v.Str("stage-out")),
+		TestOnly:           v.Given("test-only"),
 		Container: Container{
 			Image:      v.Str("container-image"),
 			Mounts:     splitList(v.Str("container-mounts")),
@@ -141,9 +144,16 @@ func (v *Values) Burst() Burst {
 			Entrypoint: v.Given("container-entrypoint"),
 		},
 	}
-	x.MaxPrice, _ = ParseMoney(v.Str("max-price")) // checked when it was set
-	x.Budget, _ = ParseMoney(v.Str("budget"))
-	return x
+}
+
+func interval(minutes int64) string {
+	switch minutes {
+	case 0:
+		return ""
+	case AutoInterval:
+		return "auto"
+	}
+	return strconv.FormatInt(minutes, 10)
 }
 
 func splitList(text string) []string {
