@@ -54,6 +54,7 @@ var layers = map[string]int{
 	"runtime/image":                2,
 	"runtime/checkpoint":           2,
 	"runtime/stage":                2,
+	"runtime/localnode":            1,
 	"runtime/agent":                3,
 	"runtime/shim":                 3,
 	"runtime/node":                 5,

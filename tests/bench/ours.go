@@ -28,7 +28,7 @@ func (s *sbatchd) Fresh(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if s.rig, err = rig.New("bench", nil); err != nil {
+	if s.rig, err = rig.New("bench"); err != nil {
 		return err
 	}
 	if s.user, err = s.rig.User(ctx, "alice"); err != nil {

@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -31,7 +30,6 @@ type Rig struct {
 	Bin  string // folder with the built programs
 	Root bool   // whether this process may have nodes with namespaces, and users
 
-	log    io.Writer
 	before census
 
 	mu      sync.Mutex
@@ -40,12 +38,8 @@ type Rig struct {
 }
 
 // New makes the folder and counts what is on the machine. Programs are taken
-// from bin/ at the top of the source tree, or from SBATCHD_BIN. log gets what
-// the started programs print; nil is nowhere.
-func New(name string, log io.Writer) (*Rig, error) {
-	if log == nil {
-		log = io.Discard
-	}
+// from bin/ at the top of the source tree, or from SBATCHD_BIN.
+func New(name string) (*Rig, error) {
 	bin := os.Getenv("SBATCHD_BIN")
 	if bin == "" {
 		bin = filepath.Join(top(), "bin")
@@ -61,7 +55,7 @@ func New(name string, log io.Writer) (*Rig, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("rig: %w", err)
 	}
-	r := &Rig{Dir: dir, Bin: bin, Root: os.Geteuid() == 0, log: log}
+	r := &Rig{Dir: dir, Bin: bin, Root: os.Geteuid() == 0}
 	r.before = takeCensus()
 	return r, nil
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ func newRig(t *testing.T) *rig.Rig {
 		t.Fatal(err)
 	}
 	t.Setenv("SBATCHD_BIN", bin)
-	r, err := rig.New("rig-test", nil)
+	r, err := rig.New("rig-test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +37,12 @@ func TestServicesLeaveNothing(t *testing.T) {
 		t.Skip(err)
 	}
 	get(t, "http://"+address+"/v2/", http.StatusOK)
+	image, err := r.Image(ctx, address, "test/jobs")
+	if err != nil {
+		t.Error(err)
+	}
+	_, digest, _ := strings.Cut(image, "@")
+	get(t, "http://"+address+"/v2/test/jobs/manifests/"+digest, http.StatusOK)
 	if s3, err := r.S3(ctx); err != nil {
 		t.Log(err)
 	} else {
@@ -61,6 +68,7 @@ func get(t *testing.T, url string, want int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header.Set("Accept", "application/vnd.oci.image.manifest.v1+json, */*")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)

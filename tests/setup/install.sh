@@ -17,9 +17,9 @@ command -v go >/dev/null || die "Go is missing: install Go 1.26 or newer first"
 for what; do
 	case $what in
 	build) packages_install gcc libc6-dev ca-certificates ;;
-	demo) packages_install containerd runc docker-registry iproute2 busybox-static slirp4netns ;;
+	demo) packages_install containerd runc docker-registry iproute2 busybox-static bash-static slirp4netns ;;
 	e2e)
-		packages_install containerd runc docker-registry iproute2 busybox-static slirp4netns openssh-server openssh-client
+		packages_install containerd runc docker-registry iproute2 busybox-static bash-static slirp4netns openssh-server openssh-client
 		go_tool versitygw github.com/versity/versitygw/cmd/versitygw $versitygw ||
 			say "versitygw could not be built: the tests that need a real S3 server will be skipped"
 		;;
