@@ -61,6 +61,7 @@ type Instance struct {
 	Region      string
 	Zone        string
 	Address     string // host or host:port for ssh; "" when not reachable or not yet known
+	HostKey     string // of its sshd, as in known_hosts ("ssh-ed25519 AAAA..."); "" is unknown
 	Price       Money  // per hour, as charged; zero when the provider does not say
 	CreatedAt   time.Time
 	ReclaimAt   *time.Time // announced end; nil when none is announced

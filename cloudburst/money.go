@@ -1,10 +1,8 @@
 package cloudburst
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -18,33 +16,6 @@ type Money struct {
 
 // DefaultCurrency is meant where a configuration names none.
 const DefaultCurrency = "USD"
-
-var errMoney = errors.New("not an amount of money")
-
-// ParseMoney reads "2.50", "$2.50", "60CNY" or "60 CNY". Without a currency it
-// is US dollars. At most six decimals; never negative.
-func ParseMoney(s string) (Money, error) {
-	text := strings.TrimSpace(s)
-	currency := DefaultCurrency
-	if rest, ok := strings.CutPrefix(text, "$"); ok {
-		text = rest
-	} else if i := strings.IndexFunc(text, func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' }); i >= 0 {
-		currency = strings.ToUpper(text[i:])
-		text = strings.TrimSpace(text[:i])
-		if len(currency) != 3 {
-			return Money{}, fmt.Errorf("%q: %w", s, errMoney)
-		}
-	}
-	whole, frac, _ := strings.Cut(text, ".")
-	if whole == "" && frac == "" || len(frac) > 6 || strings.ContainsAny(whole+frac, "+-_eExX") {
-		return Money{}, fmt.Errorf("%q: %w", s, errMoney)
-	}
-	micros, err := strconv.ParseInt(whole+frac+strings.Repeat("0", 6-len(frac)), 10, 64)
-	if err != nil {
-		return Money{}, fmt.Errorf("%q: %w", s, errMoney)
-	}
-	return Money{Micros: micros, Currency: currency}, nil
-}
 
 // String prints the amount with two to six decimals and its currency:
 // "2.50USD". The zero Money prints "0.00".

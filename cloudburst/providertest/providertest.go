@@ -10,6 +10,7 @@ package providertest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -49,11 +50,14 @@ type Harness struct {
 	Every time.Duration
 }
 
-// The clusters of the suite.
-const (
-	Ours   = "11111111-2222-4333-8444-555555555555"
-	Theirs = "99999999-2222-4333-8444-555555555555"
-)
+// UUID makes up a cluster: tests that run at once must not share one, or they
+// would take each other's machines for their own.
+func UUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
 
 // Run runs the whole suite.
 func Run(t *testing.T, h Harness) {
@@ -87,8 +91,8 @@ func Run(t *testing.T, h Harness) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h.In(t, func(t *testing.T) {
-				s := &suite{T: t, h: h, acc: h.Setup(t)}
-				s.p = s.acc.Open(Ours)
+				s := &suite{T: t, h: h, acc: h.Setup(t), ours: UUID(), theirs: UUID()}
+				s.p = s.acc.Open(s.ours)
 				c.body(s)
 				s.cleanup()
 			})
@@ -101,6 +105,8 @@ type suite struct {
 	h   Harness
 	acc Account
 	p   cloudburst.Provider
+
+	ours, theirs string // UUIDs of two clusters
 }
 
 func (s *suite) ctx() context.Context {
@@ -242,11 +248,11 @@ func offersNone(s *suite) {
 }
 
 func life(s *suite) {
-	r := s.request(Ours, "n-1", 1)
+	r := s.request(s.ours, "n-1", 1)
 	before := s.create(r)
 	s.awaitState(r.Tag, cloudburst.Running)
 	i := s.tagged(r.Tag)[0]
-	if i.ID != before.ID || i.ClusterUUID != Ours || i.NodeName != "n-1" || i.Epoch != 3 || i.CreatedAt.IsZero() {
+	if i.ID != before.ID || i.ClusterUUID != s.ours || i.NodeName != "n-1" || i.Epoch != 3 || i.CreatedAt.IsZero() {
 		s.Errorf("List shows %+v for %+v", i, r)
 	}
 	if i.Price != r.Offer.Price && !i.Price.IsZero() {
@@ -259,7 +265,7 @@ func life(s *suite) {
 }
 
 func createTwice(s *suite) {
-	r := s.request(Ours, "n-1", 1)
+	r := s.request(s.ours, "n-1", 1)
 	a, b := s.create(r), s.create(r)
 	if a.ID != b.ID {
 		s.Errorf("two machines: %s and %s", a.ID, b.ID)
@@ -268,7 +274,7 @@ func createTwice(s *suite) {
 	if c := s.create(r); c.ID != a.ID {
 		s.Errorf("a third call made %s", c.ID)
 	}
-	second := s.create(s.request(Ours, "n-1", 2))
+	second := s.create(s.request(s.ours, "n-1", 2))
 	s.awaitListed(second.Tag)
 	if second.ID == a.ID {
 		s.Error("another incarnation got the same machine")
@@ -276,8 +282,8 @@ func createTwice(s *suite) {
 }
 
 func createAtOnce(s *suite) {
-	r := s.request(Ours, "n-1", 1)
-	other := s.acc.Open(Ours)
+	r := s.request(s.ours, "n-1", 1)
+	other := s.acc.Open(s.ours)
 	var wg sync.WaitGroup
 	ids := make([]cloudburst.InstanceID, 6)
 	for n := range ids {
@@ -303,9 +309,9 @@ func createAtOnce(s *suite) {
 }
 
 func createAfterRestart(s *suite) {
-	r := s.request(Ours, "n-1", 1)
+	r := s.request(s.ours, "n-1", 1)
 	a := s.create(r)
-	s.p = s.acc.Open(Ours)
+	s.p = s.acc.Open(s.ours)
 	s.awaitState(r.Tag, cloudburst.Running)
 	if b := s.create(r); a.ID != b.ID {
 		s.Errorf("two machines: %s and %s", a.ID, b.ID)
@@ -316,7 +322,7 @@ func failAfterCreate(s *suite) {
 	if s.acc.FailAfterCreate == nil {
 		s.Skip("the provider cannot be made to fail after a create")
 	}
-	r := s.request(Ours, "n-1", 1)
+	r := s.request(s.ours, "n-1", 1)
 	s.acc.FailAfterCreate()
 	if _, err := s.p.Create(s.ctx(), r); err == nil {
 		s.Fatal("Create did not fail")
@@ -329,7 +335,7 @@ func failAfterCreate(s *suite) {
 }
 
 func deleteGone(s *suite) {
-	r := s.request(Ours, "n-1", 1)
+	r := s.request(s.ours, "n-1", 1)
 	i := s.create(r)
 	s.awaitListed(r.Tag)
 	for range 2 {
@@ -341,13 +347,13 @@ func deleteGone(s *suite) {
 	if err := s.p.Delete(s.ctx(), i.ID); err != nil {
 		s.Errorf("Delete of what is gone: %v", err)
 	}
-	if err := s.acc.Open(Ours).Delete(s.ctx(), i.ID); err != nil {
+	if err := s.acc.Open(s.ours).Delete(s.ctx(), i.ID); err != nil {
 		s.Errorf("Delete of what is gone, after a restart: %v", err)
 	}
 }
 
 func deleteAtOnce(s *suite) {
-	r := s.request(Ours, "n-1", 1)
+	r := s.request(s.ours, "n-1", 1)
 	i := s.create(r)
 	s.awaitListed(r.Tag)
 	var wg sync.WaitGroup
@@ -366,7 +372,7 @@ func noCapacity(s *suite) {
 	if s.acc.NoCapacity == nil {
 		s.Skip("the provider cannot be made to run out of capacity")
 	}
-	r := s.request(Ours, "n-1", 1)
+	r := s.request(s.ours, "n-1", 1)
 	s.acc.NoCapacity()
 	if _, err := s.p.Create(s.ctx(), r); !errors.Is(err, cloudburst.ErrNoCapacity) {
 		s.Errorf("Create: %v, want %v", err, cloudburst.ErrNoCapacity)
@@ -375,7 +381,7 @@ func noCapacity(s *suite) {
 }
 
 func unknownOffer(s *suite) {
-	r := s.request(Ours, "n-1", 1)
+	r := s.request(s.ours, "n-1", 1)
 	r.Offer.ID, r.Offer.InstanceType = "no-such-offer", "no-such-instance-type"
 	if _, err := s.p.Create(s.ctx(), r); !errors.Is(err, cloudburst.ErrBadRequest) && !errors.Is(err, cloudburst.ErrNoCapacity) {
 		s.Errorf("Create: %v, want %v or %v", err, cloudburst.ErrBadRequest, cloudburst.ErrNoCapacity)
@@ -384,8 +390,8 @@ func unknownOffer(s *suite) {
 }
 
 func otherCluster(s *suite) {
-	mine, theirs := s.request(Ours, "n-1", 1), s.request(Theirs, "n-1", 1)
-	other := s.acc.Open(Theirs)
+	mine, theirs := s.request(s.ours, "n-1", 1), s.request(s.theirs, "n-1", 1)
+	other := s.acc.Open(s.theirs)
 	t, err := other.Create(s.ctx(), theirs)
 	if err != nil {
 		s.Fatalf("Create: %v", err)
@@ -405,7 +411,7 @@ func otherCluster(s *suite) {
 	}
 	for _, o := range all {
 		if o.ID == t.ID && o.Live() {
-			if o.ClusterUUID != Theirs {
+			if o.ClusterUUID != s.theirs {
 				s.Errorf("the other cluster's machine is listed as %s's", o.ClusterUUID)
 			}
 			if err := other.Delete(s.ctx(), t.ID); err != nil {
@@ -419,7 +425,7 @@ func otherCluster(s *suite) {
 
 func cancelled(s *suite) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := s.request(Ours, "n-1", 1)
+	r := s.request(s.ours, "n-1", 1)
 	cancel()
 	if _, err := s.p.Create(ctx, r); err == nil {
 		s.Error("Create with a cancelled context succeeded")
@@ -434,7 +440,7 @@ func many(s *suite) {
 	const n = 5
 	var wg sync.WaitGroup
 	for k := range n {
-		r := s.request(Ours, fmt.Sprintf("n-%d", k), 1)
+		r := s.request(s.ours, fmt.Sprintf("n-%d", k), 1)
 		wg.Go(func() {
 			if _, err := s.p.Create(s.ctx(), r); err != nil {
 				s.Errorf("Create: %v", err)
@@ -443,6 +449,6 @@ func many(s *suite) {
 	}
 	wg.Wait()
 	for k := range n {
-		s.awaitState(cloudburst.MakeTag(Ours, fmt.Sprintf("n-%d", k), 1), cloudburst.Running)
+		s.awaitState(cloudburst.MakeTag(s.ours, fmt.Sprintf("n-%d", k), 1), cloudburst.Running)
 	}
 }

@@ -48,9 +48,11 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+const ours = "11111111-2222-4333-8444-555555555555"
+
 func request(node string, o fake.Offer) cloudburst.Request {
 	return cloudburst.Request{
-		Tag: cloudburst.MakeTag(providertest.Ours, node, 1), ClusterUUID: providertest.Ours,
+		Tag: cloudburst.MakeTag(ours, node, 1), ClusterUUID: ours,
 		Pool: "pool", NodeName: node, Offer: o.Offer,
 	}
 }
