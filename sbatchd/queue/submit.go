@@ -26,6 +26,7 @@ type Submission struct {
 	Env      []byte // NUL-separated NAME=value
 	Account  string
 	QOS      string
+	Comment  string
 	Hold     bool
 	Priority *uint32 // asked for; admins only
 	// IdempotencyKey makes a retry answer with the first job's id.
@@ -119,7 +120,7 @@ func (w *work) submit(who auth.Identity, in Submission, script, env store.Blob) 
 	j := &job.Job{
 		ID: job.NewID(w.NextJobID), Spec: spec,
 		User: who.User, UID: who.UID, GID: who.GID, Groups: slices.Clone(who.Groups),
-		Account: in.Account, QOS: in.QOS, Priority: priorityOf(spec),
+		Account: in.Account, QOS: in.QOS, Comment: in.Comment, Priority: priorityOf(spec),
 		Partition: scheduler.SplitPartitions(spec)[0],
 		Submit:    w.Now, Begin: spec.Begin,
 	}
