@@ -15,6 +15,7 @@ var layers = map[string]int{
 	"slurmrest/errno":   0,
 	"slurmrest/step":    0,
 	"slurmrest/option":  1,
+	"slurmrest/step":    1,
 	"slurmrest/wire":    1,
 	"slurmrest/auth":    1,
 	"slurmrest/version": 2,
@@ -46,6 +47,9 @@ var layers = map[string]int{
 	"runtime/agentapi":             1,
 	"runtime/asuser":               1,
 	"runtime/attempt":              1,
+	"runtime/execinit":             1,
+	"runtime/localnode":            1,
+	"runtime/attempt":              1,
 	"runtime/cgroup":               1,
 	"runtime/container":            1,
 	"runtime/container/containerd": 2,
@@ -68,7 +72,7 @@ var layers = map[string]int{
 // cliMayImport is all of ours that the commands may see: they speak REST and
 // know nothing of the controller.
 var cliMayImport = []string{
-	"slurmrest/client", "slurmrest/option", "slurmrest/format", "slurmrest/wire",
+	"slurmrest/client", "slurmrest/option", "slurmrest/format", "slurmrest/wire", "slurmrest/step",
 	"slurmrest/errno", "slurmrest/step", "partitions/hostlist", "partitions/tres", "partitions/slurmconf",
 }
 
