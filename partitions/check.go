@@ -133,7 +133,7 @@ func (l *loader) gresConf(path string) {
 			s.hosts("NodeName", text)
 		}
 		if text := s.str("Count", ""); text != "" {
-			if _, err := tres.ParseGres("x:" + text); err != nil {
+			if _, err := tres.ParseGres("x=" + text); err != nil {
 				s.fault("Count", "not a count")
 			}
 		}

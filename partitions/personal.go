@@ -79,6 +79,9 @@ func writeNew(path, text string) (bool, error) {
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil
 	}
+	if err != nil { // a file system without hard links
+		err = os.Rename(f.Name(), path)
+	}
 	return err == nil, err
 }
 
@@ -116,9 +119,10 @@ func (o Personal) text() (slurm, pools string, err error) {
 	fmt.Fprintf(&b, "GresTypes=%s\n", strings.Join(append([]string{"gpu"}, types...), ","))
 	b.WriteString(`SuspendTime=300
 
-# A script made for the university's cluster names its partitions. This sends
-# all of them here; give a name instead of * to send one.
-PartitionAlias=*:local
+# A script made for the university's cluster names its partitions. Say here what
+# they are on this machine; * stands for every name that is not known.
+#PartitionAlias=gpu:local,long:local
+#PartitionAlias=*:local
 
 Include pools.conf
 PartitionName=local Pools=local Default=YES MaxTime=UNLIMITED
