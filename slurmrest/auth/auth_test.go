@@ -67,7 +67,7 @@ func keyFile(t *testing.T) string {
 
 func newAuth(t *testing.T, edit func(*auth.Config)) *auth.Authenticator {
 	t.Helper()
-	keys, err := auth.LoadKeys(auth.Parameters{KeyFile: keyFile(t)})
+	keys, err := auth.LoadKeys(auth.Parameters{JWTKey: keyFile(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestRS256(t *testing.T) {
 	if err := os.WriteFile(path, set, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := auth.LoadKeys(auth.Parameters{JWKSFile: path, UserClaim: "preferred", ClientIDs: true})
+	keys, err := auth.LoadKeys(auth.Parameters{JWKS: path, UserClaimField: "preferred", UseClientIDs: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,16 +305,16 @@ func TestCreate(t *testing.T) {
 		{name: "of another", by: alice, user: "bob", err: errno.AccessDenied},
 		{name: "root for another", by: root, user: "bob"},
 		{name: "infinite", by: alice, lifespan: auth.Infinite},
-		{name: "too long", params: auth.Parameters{MaxLifespan: time.Hour}, by: alice, lifespan: 2 * time.Hour, err: errno.AccessDenied},
-		{name: "root has no limit", params: auth.Parameters{MaxLifespan: time.Hour}, by: root, lifespan: 2 * time.Hour},
-		{name: "disabled", params: auth.Parameters{DisableCreation: true}, by: alice, err: errno.AccessDenied},
-		{name: "disabled, root", params: auth.Parameters{DisableCreation: true}, by: root},
+		{name: "too long", params: auth.Parameters{MaxTokenLifespan: time.Hour}, by: alice, lifespan: 2 * time.Hour, err: errno.AccessDenied},
+		{name: "root has no limit", params: auth.Parameters{MaxTokenLifespan: time.Hour}, by: root, lifespan: 2 * time.Hour},
+		{name: "disabled", params: auth.Parameters{DisableTokenCreation: true}, by: alice, err: errno.AccessDenied},
+		{name: "disabled, root", params: auth.Parameters{DisableTokenCreation: true}, by: root},
 		{name: "from a job", by: auth.Identity{User: "root", Role: auth.Guest}, err: errno.AccessDenied},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tt.params.KeyFile = path
+			tt.params.JWTKey = path
 			keys, err := auth.LoadKeys(tt.params)
 			if err != nil {
 				t.Fatal(err)
@@ -361,34 +361,14 @@ func TestLoadKeysRefuses(t *testing.T) {
 		return path
 	}
 	for name, p := range map[string]auth.Parameters{
-		"missing":  {KeyFile: filepath.Join(dir, "none")},
-		"short":    {KeyFile: write("short", "short", 0o600)},
-		"readable": {KeyFile: write("open", string(secret), 0o644)},
-		"jwks":     {JWKSFile: write("jwks", `{"keys":[]}`, 0o644)},
-		"not json": {JWKSFile: write("text", `keys`, 0o644)},
+		"missing":  {JWTKey: filepath.Join(dir, "none")},
+		"short":    {JWTKey: write("short", "short", 0o600)},
+		"readable": {JWTKey: write("open", string(secret), 0o644)},
+		"jwks":     {JWKS: write("jwks", `{"keys":[]}`, 0o644)},
+		"not json": {JWKS: write("text", `keys`, 0o644)},
 	} {
 		if _, err := auth.LoadKeys(p); err == nil {
 			t.Errorf("%s: taken", name)
-		}
-	}
-}
-
-func TestParseParameters(t *testing.T) {
-	t.Parallel()
-	got, err := auth.ParseParameters("jwt_key=/etc/k, jwks=/etc/j,userclaimfield=mail,use_jwt_client_ids,disable_token_creation,max_token_lifespan=7200")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := auth.Parameters{
-		KeyFile: "/etc/k", JWKSFile: "/etc/j", UserClaim: "mail", ClientIDs: true,
-		DisableCreation: true, MaxLifespan: 2 * time.Hour,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatal(diff)
-	}
-	for _, bad := range []string{"nosuch", "max_token_lifespan=x", "max_token_lifespan=-1"} {
-		if _, err := auth.ParseParameters(bad); err == nil {
-			t.Errorf("%q: taken", bad)
 		}
 	}
 }

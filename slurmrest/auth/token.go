@@ -9,7 +9,6 @@ import (
 	"math"
 	"math/big"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -29,46 +28,12 @@ const (
 
 // Parameters are the parts of AuthAltParameters that concern tokens.
 type Parameters struct {
-	KeyFile         string        // jwt_key: raw bytes of the HS256 key
-	JWKSFile        string        // jwks: public keys for RS256
-	UserClaim       string        // userclaimfield: claim with the user's name
-	ClientIDs       bool          // use_jwt_client_ids: uid, gid and groups from the token
-	DisableCreation bool          // disable_token_creation: administrators only
-	MaxLifespan     time.Duration // max_token_lifespan; 0: no limit
-}
-
-// ParseParameters reads the value of AuthAltParameters. Unknown words are
-// errors, as they are for every other key.
-func ParseParameters(value string) (Parameters, error) {
-	var p Parameters
-	for word := range strings.SplitSeq(value, ",") {
-		word = strings.TrimSpace(word)
-		if word == "" {
-			continue
-		}
-		key, arg, _ := strings.Cut(word, "=")
-		switch strings.ToLower(key) {
-		case "jwt_key":
-			p.KeyFile = arg
-		case "jwks":
-			p.JWKSFile = arg
-		case "userclaimfield":
-			p.UserClaim = arg
-		case "use_jwt_client_ids", "use_client_ids":
-			p.ClientIDs = true
-		case "disable_token_creation":
-			p.DisableCreation = true
-		case "max_token_lifespan":
-			n, err := strconv.ParseUint(arg, 10, 31)
-			if err != nil {
-				return p, fmt.Errorf("max_token_lifespan=%s: %w", arg, err)
-			}
-			p.MaxLifespan = time.Duration(n) * time.Second
-		default:
-			return p, fmt.Errorf("unknown AuthAltParameters word %q", word)
-		}
-	}
-	return p, nil
+	JWTKey               string        // path of the HS256 key, raw bytes
+	JWKS                 string        // path of a JWKS file: public keys for RS256
+	UserClaimField       string        // claim with the user's name
+	UseClientIDs         bool          // uid, gid and groups come from the token
+	DisableTokenCreation bool          // administrators only
+	MaxTokenLifespan     time.Duration // 0: no limit
 }
 
 // Keys checks and makes tokens. The zero value knows no key and refuses all.
@@ -81,13 +46,13 @@ type Keys struct {
 // LoadKeys reads the key files that p names.
 func LoadKeys(p Parameters) (*Keys, error) {
 	k := &Keys{params: p}
-	if p.KeyFile != "" {
-		if err := k.loadSecret(p.KeyFile); err != nil {
+	if p.JWTKey != "" {
+		if err := k.loadSecret(p.JWTKey); err != nil {
 			return nil, fmt.Errorf("jwt_key: %w", err)
 		}
 	}
-	if p.JWKSFile != "" {
-		if err := k.loadJWKS(p.JWKSFile); err != nil {
+	if p.JWKS != "" {
+		if err := k.loadJWKS(p.JWKS); err != nil {
 			return nil, fmt.Errorf("jwks: %w", err)
 		}
 	}
@@ -173,7 +138,7 @@ func (k *Keys) verify(token string, now time.Time) (claims, error) {
 		return claims{}, errors.New("token without exp")
 	}
 	c := claims{expires: exp.Time}
-	for _, name := range []string{"sun", "username", k.params.UserClaim} {
+	for _, name := range []string{"sun", "username", k.params.UserClaimField} {
 		if s, ok := m[name].(string); ok && name != "" && s != "" {
 			c.user = s
 			break
@@ -182,7 +147,7 @@ func (k *Keys) verify(token string, now time.Time) (claims, error) {
 	if c.user == "" {
 		return claims{}, errors.New("token names no user")
 	}
-	if k.params.ClientIDs {
+	if k.params.UseClientIDs {
 		c.account = clientIDs(m)
 	}
 	return c, nil
@@ -242,7 +207,7 @@ func number(v any) (uint32, bool) {
 // by. A lifespan of 0 means DefaultLifespan. Errors are Slurm's: access denied
 // for another user's token, 6009 when no key can sign.
 func (k *Keys) Create(by Identity, user string, lifespan time.Duration, now time.Time) (string, error) {
-	if by.Role == Guest || (k.params.DisableCreation && by.Role != Admin) {
+	if by.Role == Guest || (k.params.DisableTokenCreation && by.Role != Admin) {
 		return "", errno.AccessDenied
 	}
 	if user == "" {
@@ -254,7 +219,7 @@ func (k *Keys) Create(by Identity, user string, lifespan time.Duration, now time
 	if lifespan <= 0 {
 		lifespan = DefaultLifespan
 	}
-	if m := k.params.MaxLifespan; m > 0 && lifespan > m && by.Role != Admin {
+	if m := k.params.MaxTokenLifespan; m > 0 && lifespan > m && by.Role != Admin {
 		return "", errno.AccessDenied
 	}
 	return k.Sign(user, lifespan, now)

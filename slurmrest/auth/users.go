@@ -99,6 +99,26 @@ func (u *Users) GroupName(ctx context.Context, gid uint32) string {
 	return a.Name
 }
 
+// Group finds the id of a group by its name.
+func (u *Users) Group(ctx context.Context, name string) (uint32, error) {
+	if !plausible(name) {
+		return 0, fmt.Errorf("group %q: %w", name, ErrUnknownUser)
+	}
+	a, err := u.get(ctx, "G:"+name, func(ctx context.Context) (Account, error) {
+		out, err := u.ask(ctx, "getent", "group", "--", name)
+		if err != nil {
+			return Account{}, fmt.Errorf("group %q: %w", name, err)
+		}
+		f := strings.Split(out, ":")
+		if len(f) < 3 || f[0] != name {
+			return Account{}, fmt.Errorf("group %q: %w", name, ErrUnknownUser)
+		}
+		gid, err := parseID(f[2])
+		return Account{Name: name, GID: gid}, err
+	})
+	return a.GID, err
+}
+
 // Forget drops every kept answer, so that the next look-ups ask again.
 func (u *Users) Forget() {
 	u.mu.Lock()

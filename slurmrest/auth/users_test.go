@@ -32,7 +32,7 @@ func (b *base) ask(_ context.Context, argv ...string) (string, error) {
 		return "alice:x:1001:1000:Alice,,,:/home/alice:/bin/bash\n", nil
 	case "getent initgroups -- alice":
 		return "alice                 1000 50 27\n", nil
-	case "getent group -- 50":
+	case "getent group -- 50", "getent group -- staff":
 		return "staff:x:50:alice\n", nil
 	}
 	return "", ErrUnknownUser
@@ -73,6 +73,12 @@ func TestUsers(t *testing.T) {
 	}
 	if g := u.GroupName(t.Context(), 50); g != "staff" {
 		t.Errorf("group 50 is %q", g)
+	}
+	if g, err := u.Group(t.Context(), "staff"); err != nil || g != 50 {
+		t.Errorf("staff is %d, %v", g, err)
+	}
+	if _, err := u.Group(t.Context(), "nobodys"); !errors.Is(err, ErrUnknownUser) {
+		t.Errorf("unknown group: %v", err)
 	}
 	if g := u.GroupName(t.Context(), 51); g != "51" {
 		t.Errorf("group 51 is %q", g)

@@ -19,6 +19,14 @@ package wire
 // Newest is the API version that the types are generated from.
 const Newest = "v0.0.45"
 
+// The headers that only sbatchd's own client and server know.
+const (
+	// IdempotencyHeader carries the key that makes a submission repeatable.
+	IdempotencyHeader = "X-Sbatchd-Idempotency-Key"
+	// SparseHeader asks for answers without fields that are zero.
+	SparseHeader = "X-Sbatchd-Sparse"
+)
+
 // Value is one of the generated types.
 type Value interface {
 	encode(e *encoder)

@@ -45,9 +45,9 @@ var names = map[string]string{
 // nullable are the fields that Slurm writes as null when there is nothing.
 var nullable = map[string]bool{"JobInfo.job_resources": true, "JobPostResponse.results": true}
 
-// ours are the fields of sbatchd's own in Slurm's requests. They stay raw here:
-// the server reads them with their own package.
-var ours = map[string][]string{"job_submit_req": {"sbatchd"}}
+// ours are the fields of sbatchd's own in Slurm's records, left out when empty.
+// They stay raw here: who knows them reads them.
+var ours = map[string][]string{"job_submit_req": {"sbatchd"}, "openapi_job_submit_response": {"sbatchd"}}
 
 var acronyms = map[string]string{
 	"id": "ID", "cpu": "CPU", "cpus": "CPUs", "CPU": "CPU", "CPUs": "CPUs", "tres": "TRES", "gres": "GRES", "qos": "QOS",
