@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -94,8 +93,8 @@ func Candidates(getenv func(string) string) (list []Endpoint, decided bool, err 
 		list, _, err := endpoints(conf)
 		return list, true, err
 	}
-	if dir := getenv("XDG_RUNTIME_DIR"); dir != "" {
-		list = append(list, Endpoint{Network: "unix", Address: filepath.Join(dir, "sbatchd", "sbatchd.sock")})
+	if socket := PersonalSocket(getenv); own(socket) {
+		list = append(list, Endpoint{Network: "unix", Address: socket})
 	}
 	if conf := getenv("SLURM_CONF"); conf != "" {
 		// Without RestListen it is another Slurm's.
