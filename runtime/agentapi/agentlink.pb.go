@@ -1878,6 +1878,8 @@ type LaunchFailed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Class         FailClass              `protobuf:"varint,1,opt,name=class,proto3,enum=sbatchd.agentlink.v1.FailClass" json:"class,omitempty"`
 	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"` // one sentence for the user
+	Code          int32                  `protobuf:"varint,3,opt,name=code,proto3" json:"code,omitempty"`      // what to record as the exit code
+	Signal        int32                  `protobuf:"varint,4,opt,name=signal,proto3" json:"signal,omitempty"`  // 53 when the job's files could not be opened, as with Slurm
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1924,6 +1926,20 @@ func (x *LaunchFailed) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *LaunchFailed) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *LaunchFailed) GetSignal() int32 {
+	if x != nil {
+		return x.Signal
+	}
+	return 0
 }
 
 // Lost: the shim or the machine under the attempt is gone and so is the job.
@@ -5371,10 +5387,12 @@ const file_agentlink_proto_rawDesc = "" +
 	"\tsystem_us\x18\x02 \x01(\x04R\bsystemUs\x12\x1e\n" +
 	"\vmax_rss_kib\x18\x03 \x01(\x04R\tmaxRssKib\x12\x1d\n" +
 	"\n" +
-	"elapsed_ms\x18\x04 \x01(\x04R\telapsedMs\"_\n" +
+	"elapsed_ms\x18\x04 \x01(\x04R\telapsedMs\"\x8b\x01\n" +
 	"\fLaunchFailed\x125\n" +
 	"\x05class\x18\x01 \x01(\x0e2\x1f.sbatchd.agentlink.v1.FailClassR\x05class\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\" \n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12\x12\n" +
+	"\x04code\x18\x03 \x01(\x05R\x04code\x12\x16\n" +
+	"\x06signal\x18\x04 \x01(\x05R\x06signal\" \n" +
 	"\x04Lost\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\"\xaf\x01\n" +
 	"\x0eCheckpointDone\x12\x16\n" +
