@@ -29,6 +29,7 @@ type Item struct {
 	ExitCode     string    `json:"exit_code"`
 	PriceMicros  int64     `json:"price_micros"` // per hour, of the part of the node held
 	Currency     string    `json:"currency"`
+	Share        float64   `json:"share"` // of the node
 	Restored     uint32    `json:"restored_checkpoint,omitempty"`
 	Saved        uint32    `json:"saved_checkpoint,omitempty"`
 	Alloc        time.Time `json:"alloc"`
@@ -104,7 +105,7 @@ func itemsOf(r *job.Run, last bool, until time.Time) []Item {
 			InstanceType: h.InstanceType, Region: h.Region, Spot: h.Spot, GPUs: h.GPUs, Driver: h.Driver,
 			ImageRef: h.ImageRef, ImageDigest: h.ImageDigest,
 			State: r.State.String(), ExitCode: r.ExitCode.String(),
-			PriceMicros: int64(float64(h.PriceMicros) * h.Share), Currency: h.Currency,
+			PriceMicros: int64(float64(h.PriceMicros) * h.Share), Currency: h.Currency, Share: h.Share,
 			Restored: r.Restored, Saved: r.Saved.Number,
 			Alloc: r.Alloc, Start: r.Start, End: r.Ended,
 		}
