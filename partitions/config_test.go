@@ -164,3 +164,39 @@ func TestWritePersonalDefault(t *testing.T) {
 		t.Error("a path that can't be written is accepted")
 	}
 }
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	got := load(t, "testdata/slurm-20.11.good.conf").Settings()
+	for key, want := range map[string]string{
+		"MinJobAge":             "300 sec",
+		"MaxArraySize":          "20001",
+		"SchedulerTimeSlice":    "30 sec",
+		"AcctGatherNodeFreq":    "0 sec",
+		"SlurmctldHost[0]":      "head01",
+		"SlurmctldHost[1]":      "head02",
+		"SlurmctldPort":         "6817",
+		"SuspendTime":           "INFINITE",
+		"DefMemPerCPU":          "3900",
+		"MaxMemPerNode":         "UNLIMITED",
+		"PriorityDecayHalfLife": "14-00:00:00",
+		"PriorityMaxAge":        "14-00:00:00",
+		"SchedulerType":         "sched/backfill",
+		"JobRequeue":            "1",
+		"PreemptMode":           "REQUEUE",
+		"AccountingStorageTRES": "cpu,mem,energy,node,billing,fs/disk,vmem,pages,gres/gpu,gres/gpu:v100",
+		"AccountingStoragePass": "(null)",
+		"PrivateData":           "none",
+		"ResumeRate":            "300 nodes/min",
+		"OverTimeLimit":         "0 min",
+		"JobLogLimit":           "10G",
+		"RebootProgram":         "/sbin/shutdown -r now",
+	} {
+		if got[key] != want {
+			t.Errorf("%s = %q, want %q", key, got[key], want)
+		}
+	}
+	if _, ok := got["SlurmctldHost"]; ok {
+		t.Error("SlurmctldHost is shown without a number")
+	}
+}

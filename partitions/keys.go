@@ -89,7 +89,8 @@ var globalKind = newKind("", `
 	PriorityWeightAge PriorityWeightAssoc PriorityWeightFairshare PriorityWeightJobSize PriorityWeightPartition
 	PriorityWeightQOS PriorityWeightTRES PrivateData ResumeRate ResumeTimeout ReturnToService SchedulerParameters
 	SelectTypeParameters SlurmctldDebug SlurmctldHost SlurmctldLogFile SlurmctldParameters SlurmctldPort
-	SlurmdTimeout SlurmUser StateSaveLocation SuspendRate SuspendTime SuspendTimeout TmpFS`, `
+	SlurmdTimeout SlurmUser StateSaveLocation SuspendRate SuspendTime SuspendTimeout TmpFS
+	PropagateResourceLimits PropagateResourceLimitsExcept`, `
 	AccountingStorageBackupHost AccountingStorageExternalHost AccountingStorageParameters AccountingStoreFlags
 	AccountingStoreJobComment AcctGatherEnergyType AcctGatherFilesystemType AcctGatherInfinibandType
 	AcctGatherInterconnectType AcctGatherNodeFreq AcctGatherProfileType AllowSpecResourcesUsage AuthAltTypes AuthInfo
@@ -111,7 +112,7 @@ var globalKind = newKind("", `
 	MsgAggregationParams NamespaceType NodeFeaturesPlugins PluginDir PlugStackConfig PowerParameters PowerPlugin
 	PrEpParameters PrEpPlugins PriorityParameters PrioritySiteFactorParameters PrioritySiteFactorPlugin
 	ProctrackType Prolog PrologEpilogTimeout PrologFlags PrologSlurmctld PrologTimeout PropagatePrioProcess
-	PropagateResourceLimits PropagateResourceLimitsExcept RebootProgram ReconfigFlags RequeueExit RequeueExitHold
+	RebootProgram ReconfigFlags RequeueExit RequeueExitHold
 	ResumeFailProgram ResumeProgram ResvEpilog ResvOverRun ResvProlog RoutePlugin SallocDefaultCommand
 	SbcastParameters SchedulerAuth SchedulerPort SchedulerRootFilter SchedulerTimeSlice SchedulerType
 	ScronParameters SelectType SlurmctldAddr SlurmctldHttpAuthParameters SlurmctldPidFile SlurmctldPlugstack
