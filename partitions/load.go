@@ -52,7 +52,8 @@ func Faults(err error) []Fault {
 	if err == nil {
 		return nil
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
 		var list []Fault
 		for _, e := range joined.Unwrap() {
 			list = append(list, Faults(e)...)

@@ -3,6 +3,7 @@ package partitions_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -352,4 +353,47 @@ func TestGresConf(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}
+}
+
+func FuzzLoad(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.conf")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	path := filepath.Join(f.TempDir(), "slurm.conf")
+	f.Fuzz(func(t *testing.T, s string) {
+		if strings.Contains(strings.ToLower(s), "include") || len(s) > 1<<16 {
+			return // no reading outside of the folder
+		}
+		if err := os.WriteFile(path, []byte(s), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := partitions.Load(path)
+		if err != nil {
+			for _, fault := range partitions.Faults(err) {
+				if fault.File != path || fault.Line < 0 || fault.Msg == "" {
+					t.Fatalf("fault %+v", fault)
+				}
+			}
+			return
+		}
+		if err := partitions.Summary(c, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		for key, v := range c.Settings() {
+			if v == "" && c.Values[key] != "" {
+				t.Fatalf("%s is lost", key)
+			}
+		}
+		if keys := c.NeedsRestart(c); len(keys) > 0 {
+			t.Fatalf("%v differ from themselves", keys)
+		}
+	})
 }

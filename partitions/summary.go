@@ -13,7 +13,8 @@ import (
 )
 
 // Summary prints what a configuration offers, for "sbatchd check": partitions,
-// pools, static nodes and images as tables, then the warnings. It prints no secret.
+// pools and images as tables. Warnings are the caller's to print; there is no
+// secret in it.
 func Summary(c *Config, w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: cluster %s, %d partitions, %d pools, %d nodes, %d images\n",
@@ -46,9 +47,6 @@ func Summary(c *Config, w io.Writer) error {
 	table(&b, "IMAGE\tCUDA\tMINDRIVER\tREF", c.Images, func(i *Image) []string {
 		return []string{i.Name, i.Cuda, i.MinDriver, i.Ref}
 	})
-	for _, f := range c.Warnings {
-		fmt.Fprintf(&b, "warning: %v\n", f)
-	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

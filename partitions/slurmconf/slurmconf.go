@@ -91,9 +91,10 @@ func (r *reader) file(path string, from Fault) {
 	text, err := readFile(path)
 	if err != nil {
 		if len(r.open) > 0 {
-			err = fmt.Errorf("Include %s: %w", path, err)
+			r.fault(from.File, from.Line, "Include %s: %v", path, err)
+		} else {
+			r.fault(from.File, from.Line, "%v", err)
 		}
-		r.fault(from.File, from.Line, "%v", err)
 		return
 	}
 	r.doc.Files = append(r.doc.Files, path)
