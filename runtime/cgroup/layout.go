@@ -167,3 +167,13 @@ func (l *Layout) Beside(name string) (string, error) {
 	}
 	return "", errors.New("no unified cgroup hierarchy")
 }
+
+// LimitsSwap tells whether a memory limit can include swap.
+func (l *Layout) LimitsSwap() bool {
+	at, ok := l.v1["memory"]
+	if !ok {
+		return true // version 2 takes it, or has no swap to limit
+	}
+	_, err := os.Stat(filepath.Join(at.dir, "memory.memsw.limit_in_bytes"))
+	return err == nil
+}

@@ -63,6 +63,7 @@ type Config struct {
 	Namespaces bool     // it is in new ones: mount /proc and Mounts, set Hostname
 	Mounts     []container.Mount
 	Hostname   string
+	Accounts   bool // name User in the /etc/passwd and /etc/group of the container
 }
 
 // Running says that the script was started.

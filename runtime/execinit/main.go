@@ -107,6 +107,11 @@ func (i *initProcess) prepare(cfg *Config) error {
 			}
 		}
 	}
+	if cfg.Accounts && cfg.User != nil {
+		if err := addAccounts(*cfg.User); err != nil {
+			return err
+		}
+	}
 	if err := os.Remove(filepath.Join(i.dir, ConfigFile)); err != nil {
 		return err
 	}

@@ -171,7 +171,7 @@ func (i *initProcess) signal(pid int, done chan Result, sig int) {
 
 func (i *initProcess) launchOf(req Request, files []*os.File, cfg Config) (l launch, null *os.File, err error) {
 	l = launch{
-		argv: req.Argv, env: addEnv(cfg.Env, req.Env), cwd: req.Cwd, user: req.User,
+		argv: req.Argv, env: AddEnv(cfg.Env, req.Env), cwd: req.Cwd, user: req.User,
 		umask: cfg.Umask, rlimits: cfg.Rlimits, dropCaps: cfg.DropCaps,
 	}
 	if l.cwd == "" {
@@ -206,8 +206,8 @@ func (i *initProcess) launchOf(req Request, files []*os.File, cfg Config) (l lau
 	return l, null, nil
 }
 
-// addEnv sets more variables; a later one wins.
-func addEnv(env, more []string) []string {
+// AddEnv sets more variables; a later one wins.
+func AddEnv(env, more []string) []string {
 	names := map[string]bool{}
 	for _, kv := range more {
 		name, _, _ := strings.Cut(kv, "=")
