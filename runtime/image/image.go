@@ -21,6 +21,7 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/errdefs"
+	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/singleflight"
@@ -132,6 +133,9 @@ func (s *Store) describe(ctx context.Context, img containerd.Image) (*Image, err
 	spec, err := img.Spec(ctx)
 	if err != nil {
 		return nil, container.Failf(container.ErrImage, "read configuration of %s: %w", img.Name(), err)
+	}
+	if !platforms.Default().Match(spec.Platform) {
+		return nil, container.Failf(container.ErrImage, "image %s is for %s and the node is %s", img.Name(), platforms.Format(spec.Platform), platforms.DefaultString())
 	}
 	return &Image{Name: img.Name(), Digest: img.Target().Digest, Env: spec.Config.Env, Labels: spec.Config.Labels}, nil
 }
