@@ -56,14 +56,14 @@ func directives(body []byte, name string, ignorePBS bool) (components [][]settin
 	}
 	d.endComponent()
 	for _, words := range d.words {
-		set, err := directiveWords(words, sets[Sbatch])
+		set, err := directiveWords(words, sets[Sbatch]())
 		if err != nil {
 			return nil, nil, err
 		}
 		components = append(components, set)
 	}
 	for i, words := range d.burst {
-		set, err := directiveWords(words, burstSet)
+		set, err := directiveWords(words, burstSet())
 		if err != nil {
 			return nil, nil, err
 		}

@@ -1,6 +1,9 @@
 package option
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // Tool names the submitting commands an option belongs to.
 type Tool uint8
@@ -75,41 +78,46 @@ func (o *Option) Env(t Tool) []string { return envNames(o.env, t) }
 // Table returns every option, in the order of the printed table.
 func Table() []*Option { return table }
 
+// The table and what is made of it. A command needs the names of one tool, and
+// those that submit nothing need none: bin/slurm starts the faster for it.
 var (
-	table  []*Option
-	byName = map[string]*Option{}
-	sets   = map[Tool]*Set{}
-	envs   = map[Tool]map[string]*Option{}
+	table []*Option
 
-	burstSet *Set // the options a #BURST line may hold
+	byName = sync.OnceValue(func() map[string]*Option {
+		m := make(map[string]*Option, len(table))
+		for _, o := range table {
+			m[o.Long] = o
+		}
+		return m
+	})
+	sets = map[Tool]func() *Set{
+		Sbatch: sync.OnceValue(func() *Set { return toolSet(Sbatch) }),
+		Salloc: sync.OnceValue(func() *Set { return toolSet(Salloc) }),
+		Srun:   sync.OnceValue(func() *Set { return toolSet(Srun) }),
+	}
+	envs = map[Tool]func() map[string]*Option{
+		Sbatch: sync.OnceValue(func() map[string]*Option { return toolEnv(Sbatch) }),
+		Salloc: sync.OnceValue(func() map[string]*Option { return toolEnv(Salloc) }),
+		Srun:   sync.OnceValue(func() map[string]*Option { return toolEnv(Srun) }),
+	}
+	// burstSet are the options a #BURST line may hold.
+	burstSet = sync.OnceValue(func() *Set {
+		var names []Name
+		for _, o := range table {
+			if o.Ours {
+				names = append(names, Name{Long: o.Long, Arg: o.Arg, Key: o.index})
+			}
+		}
+		return NewSet(names)
+	})
 )
 
 func init() {
-	for _, rows := range [][]Option{commonOptions, stepOptions, ourOptions} {
-		for i := range rows {
-			o := &rows[i]
-			o.index = len(table)
-			table = append(table, o)
-			byName[o.Long] = o
-		}
-	}
-	var burst []Name
-	for _, o := range table {
-		if o.Ours {
-			burst = append(burst, Name{Long: o.Long, Arg: o.Arg, Key: o.index})
-		}
-	}
-	burstSet = NewSet(burst)
-	for _, t := range []Tool{Sbatch, Salloc, Srun} {
-		sets[t] = toolSet(t)
-		envs[t] = map[string]*Option{}
-		for _, o := range table {
-			if o.Tools&t == 0 || o.env == "" {
-				continue
-			}
-			for _, name := range envNames(o.env, t) {
-				envs[t][name] = o
-			}
+	table = make([]*Option, 0, len(commonOptions)+len(stepOptions)+len(ourOptions))
+	for _, part := range [][]Option{commonOptions, stepOptions, ourOptions} {
+		for i := range part {
+			part[i].index = len(table)
+			table = append(table, &part[i])
 		}
 	}
 }
@@ -122,7 +130,7 @@ func toolSet(t Tool) *Set {
 		}
 		key := o.index
 		if o.Alias != "" {
-			key = byName[o.Alias].index
+			key = find(o.Alias).index
 		}
 		n := Name{Long: o.Long, Short: o.Short, Arg: o.Arg, Key: key, Exact: o.Ours || o.Alias != ""}
 		if t == Srun && o.Long == "wait" {
@@ -131,6 +139,19 @@ func toolSet(t Tool) *Set {
 		names = append(names, n)
 	}
 	return NewSet(names)
+}
+
+func toolEnv(t Tool) map[string]*Option {
+	m := map[string]*Option{}
+	for _, o := range table {
+		if o.Tools&t == 0 || o.env == "" {
+			continue
+		}
+		for _, name := range envNames(o.env, t) {
+			m[name] = o
+		}
+	}
+	return m
 }
 
 // envNames reads the shorthand of the table: words "TOOLS:NAME", where TOOLS
@@ -162,7 +183,7 @@ func envNames(shorthand string, t Tool) []string {
 // find returns the row called name; a name that is not in the table is a
 // mistake in this package.
 func find(name string) *Option {
-	o, ok := byName[name]
+	o, ok := byName()[name]
 	if !ok {
 		panic("option: no option " + name)
 	}

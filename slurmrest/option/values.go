@@ -163,7 +163,7 @@ func isList(o *Option) bool {
 
 // environ turns the environment's variables into settings.
 func (r *reader) environ(v *Values) error {
-	names := envs[r.in.Tool]
+	names := envs[r.in.Tool]()
 	type hit struct {
 		name, value string
 		o           *Option
@@ -215,7 +215,7 @@ func envSet(value string) bool {
 func commandLine(t Tool, args []string) (components [][]setting, rest []string, err error) {
 	for {
 		var own []setting
-		sc := sets[t].Scan(args, false)
+		sc := sets[t]().Scan(args, false)
 		for {
 			w, ok, err := sc.Next()
 			if err != nil {
