@@ -215,12 +215,3 @@ type ConfigValues struct {
 type ReclaimRequest struct {
 	Notice int64 `json:"notice_seconds"`
 }
-
-// Plan answers a submission whose "sbatchd" part asks for a test only: what
-// would be, in the answer's field "sbatchd".
-type Plan struct {
-	Start     time.Time `json:"start,omitzero"`
-	Partition string    `json:"partition"`
-	Nodes     []string  `json:"nodes,omitempty"`
-	CPUs      int       `json:"cpus"`
-}

@@ -1103,8 +1103,6 @@ func (v *JobSubmitResponse) decode(d *decoder) {
 			d.str(&v.JobSubmitUserMsg)
 		case "meta":
 			v.Meta.decode(d)
-		case "sbatchd":
-			d.raw(&v.Sbatchd)
 		case "step_id":
 			d.str(&v.StepID)
 		case "warnings":

@@ -658,7 +658,6 @@ func (v *JobSubmitResponse) encode(e *encoder) {
 		v.Meta.encode(e)
 		e.unmark(start, body)
 	}
-	e.raw("\"sbatchd\":", v.Sbatchd)
 	e.str("\"step_id\":", v.StepID)
 	if e.list("\"warnings\":", len(v.Warnings)) {
 		for i := range v.Warnings {

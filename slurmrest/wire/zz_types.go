@@ -616,13 +616,12 @@ func (v *JobInfoResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
 
 // JobSubmitResponse is Slurm's job_submit_response.
 type JobSubmitResponse struct {
-	Errors           []Error         `json:"errors"`
-	JobID            int64           `json:"job_id"`
-	JobSubmitUserMsg string          `json:"job_submit_user_msg"`
-	Meta             Meta            `json:"meta"`
-	Sbatchd          json.RawMessage `json:"sbatchd"`
-	StepID           string          `json:"step_id"`
-	Warnings         []Warning       `json:"warnings"`
+	Errors           []Error   `json:"errors"`
+	JobID            int64     `json:"job_id"`
+	JobSubmitUserMsg string    `json:"job_submit_user_msg"`
+	Meta             Meta      `json:"meta"`
+	StepID           string    `json:"step_id"`
+	Warnings         []Warning `json:"warnings"`
 }
 
 // MarshalJSON writes every field.

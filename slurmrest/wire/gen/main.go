@@ -47,7 +47,7 @@ var nullable = map[string]bool{"JobInfo.job_resources": true, "JobPostResponse.r
 
 // ours are the fields of sbatchd's own in Slurm's records, left out when empty.
 // They stay raw here: who knows them reads them.
-var ours = map[string][]string{"job_submit_req": {"sbatchd"}, "openapi_job_submit_response": {"sbatchd"}}
+var ours = map[string][]string{"job_submit_req": {"sbatchd"}}
 
 var acronyms = map[string]string{
 	"id": "ID", "cpu": "CPU", "cpus": "CPUs", "CPU": "CPU", "CPUs": "CPUs", "tres": "TRES", "gres": "GRES", "qos": "QOS",

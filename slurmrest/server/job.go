@@ -1,0 +1,330 @@
+package server
+
+import (
+	"errors"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"github.com/sbatchd/sbatchd/sbatchd/job"
+	"github.com/sbatchd/sbatchd/sbatchd/queue"
+	"github.com/sbatchd/sbatchd/sbatchd/state"
+	"github.com/sbatchd/sbatchd/slurmrest/errno"
+	"github.com/sbatchd/sbatchd/slurmrest/wire"
+)
+
+// getJobs answers GET /jobs.
+func getJobs(c *call) {
+	s := c.s.cfg.Controller.Snapshot()
+	if !c.since() {
+		return
+	}
+	c.list("jobs", "job_info", c.jobs(s, func(*job.Job) bool { return true }), c.now("last_backfill", "last_update"))
+}
+
+// since reads update_time, which must be a number.
+func (c *call) since() bool {
+	text := c.r.URL.Query().Get("update_time")
+	if _, err := timestamp(text); err != nil {
+		c.fail(errno.DataConvFailed, "Parsing of "+text+" for timestamp failed", "#/update_time/")
+		c.queryFailed()
+		return false
+	}
+	return true
+}
+
+// timestamp reads a time of a query: seconds, with or without "uts".
+func timestamp(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	n, err := strconv.ParseInt(strings.TrimPrefix(s, "uts"), 10, 64)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return unix(n), nil
+}
+
+// queryFailed answers what Slurm adds to a query it can't read.
+func (c *call) queryFailed() {
+	c.fail(errno.RESTInvalidQuery, "Rejecting request. Failure parsing query parameters", "op_handler_jobs")
+	c.reply(nil)
+}
+
+// jobs are the records of the jobs the caller may see and that match.
+func (c *call) jobs(s *state.State, match func(*job.Job) bool) iter.Seq[wire.Value] {
+	private := slices.Contains(s.Config.PrivateData, "jobs")
+	v := viewer{s: s, group: c.groups()}
+	return func(yield func(wire.Value) bool) {
+		for j := range s.Jobs() {
+			if c.sees(private, j) && match(j) && !yield(v.job(j)) {
+				return
+			}
+		}
+	}
+}
+
+// groups names groups, asking once for each.
+func (c *call) groups() func(gid uint32) string {
+	known := map[uint32]string{}
+	return func(gid uint32) string {
+		name, ok := known[gid]
+		if !ok {
+			name = strconv.FormatUint(uint64(gid), 10)
+			if c.s.cfg.Users != nil {
+				name = c.s.cfg.Users.GroupName(c.r.Context(), gid)
+			}
+			known[gid] = name
+		}
+		return name
+	}
+}
+
+// getJobsState answers GET /jobs/state, the cheap poll.
+func getJobsState(c *call) {
+	s := c.s.cfg.Controller.Snapshot()
+	var want []string
+	if q := c.r.URL.Query().Get("job_id"); q != "" {
+		want = strings.Split(q, ",")
+	}
+	private := slices.Contains(s.Config.PrivateData, "jobs")
+	c.reply(func(b []byte) []byte {
+		b = append(b, `"jobs":[`...)
+		first := true
+		for j := range s.Jobs() {
+			if !c.sees(private, j) || want != nil && !slices.Contains(want, j.ID.String()) &&
+				!slices.Contains(want, strconv.FormatUint(uint64(j.ID.Raw), 10)) {
+				continue
+			}
+			if !first {
+				b = append(b, ',')
+			}
+			first = false
+			b = append(b, `{"job_id":`...)
+			b = wire.AppendString(b, j.ID.String())
+			b = append(b, `,"state":[`...)
+			for i, name := range stateNames(j) {
+				if i > 0 {
+					b = append(b, ',')
+				}
+				b = wire.AppendString(b, name)
+			}
+			b = append(b, ']', '}')
+		}
+		return append(b, ']', ',')
+	})
+}
+
+// target is a job id of a path or body: 123, 123_4, 123_[1-3], 123+1.
+type target struct {
+	text  string
+	id    uint32
+	tasks []uint32 // nil: the job, or every task of the array
+}
+
+// maxTarget bounds the tasks one id may name.
+const maxTarget = 1_000_000
+
+// parseTarget reads a job id.
+func parseTarget(text string) (target, bool) {
+	t := target{text: text}
+	base, rest, isTask := strings.Cut(text, "_")
+	base, _, _ = strings.Cut(base, "+")
+	n, err := strconv.ParseUint(base, 10, 32)
+	if err != nil || n == 0 {
+		return t, false
+	}
+	t.id = uint32(n)
+	if !isTask {
+		return t, true
+	}
+	rest = strings.TrimSuffix(strings.TrimPrefix(rest, "["), "]")
+	for part := range strings.SplitSeq(rest, ",") {
+		part, _, _ = strings.Cut(part, "%")
+		lo, hi, ranged := strings.Cut(part, "-")
+		a, errA := strconv.ParseUint(lo, 10, 32)
+		b := a
+		var errB error
+		if ranged {
+			b, errB = strconv.ParseUint(hi, 10, 32)
+		}
+		if errors.Join(errA, errB) != nil || b < a || int(b-a)+len(t.tasks) > maxTarget {
+			return t, false
+		}
+		for k := a; k <= b; k++ {
+			t.tasks = append(t.tasks, uint32(k))
+		}
+	}
+	return t, true
+}
+
+// match reports whether the target means a job.
+func (t target) match(j *job.Job) bool {
+	if t.tasks != nil {
+		return j.ID.Array == t.id && slices.Contains(t.tasks, j.ID.Task)
+	}
+	return j.ID.Raw == t.id || j.ID.Array == t.id
+}
+
+// find lists the jobs that a target means.
+func (t target) find(s *state.State) []*job.Job {
+	if j, ok := s.Job(t.id); ok && t.tasks == nil && j.ID.Array == 0 {
+		return []*job.Job{j}
+	}
+	var list []*job.Job
+	for j := range s.Jobs() {
+		if t.match(j) {
+			list = append(list, j)
+		}
+	}
+	return list
+}
+
+// target reads the job id of the path; where it is none the answer is given.
+func (c *call) target() (target, bool) {
+	text := mux.Vars(c.r)["job_id"]
+	t, ok := parseTarget(text)
+	if !ok {
+		c.fail(errno.RESTInvalidQuery, "Rejecting request. Failure parsing parameters", "op_handler_job")
+		c.reply(nil)
+	}
+	return t, ok
+}
+
+// getJob answers GET /job/{job_id}: all records of an array.
+func getJob(c *call) {
+	t, ok := c.target()
+	if !ok {
+		return
+	}
+	s := c.s.cfg.Controller.Snapshot()
+	private := slices.Contains(s.Config.PrivateData, "jobs")
+	found := slices.DeleteFunc(t.find(s), func(j *job.Job) bool { return !c.sees(private, j) })
+	tail := c.now("last_backfill", "last_update")
+	if len(found) == 0 {
+		c.fail(errno.InvalidJobID, "Unable to query JobId="+t.text, "slurm_load_job()")
+		c.reply(func(b []byte) []byte { return tail(append(b, `"jobs":[],`...)) })
+		return
+	}
+	v := viewer{s: s, group: c.groups()}
+	c.list("jobs", "job_info", func(yield func(wire.Value) bool) {
+		for _, j := range found {
+			if !yield(v.job(j)) {
+				return
+			}
+		}
+	}, tail)
+}
+
+const updateSource = "slurm_update_job2()"
+
+// postJob answers POST /job/{job_id}: an update, hold and release among them.
+func postJob(c *call) {
+	t, ok := c.target()
+	if !ok {
+		return
+	}
+	var d wire.JobDescMsg
+	if !c.read(&d) {
+		return
+	}
+	results := func(b []byte) []byte { return append(b, `"results":null,`...) }
+	found := t.find(c.s.cfg.Controller.Snapshot())
+	if len(found) == 0 {
+		c.fail(errno.InvalidJobID, "Job update requested failed", updateSource)
+	}
+	for _, j := range found {
+		if err := c.update(j.ID.Raw, &d); err != nil {
+			description, source := "Job update requested failed", updateSource
+			if f, ok := errors.AsType[*fault](err); ok {
+				description, source = f.description, f.source
+			}
+			c.fail(err, description, source)
+			break
+		}
+	}
+	c.reply(results)
+}
+
+// update turns the given fields into commands.
+func (c *call) update(id uint32, d *wire.JobDescMsg) error {
+	q, ctx := c.s.cfg.Controller, c.r.Context()
+	change, any, err := changeOf(d)
+	if err != nil {
+		return err
+	}
+	if any {
+		if err := q.Update(ctx, c.who, id, change); err != nil {
+			return err
+		}
+	}
+	switch {
+	case d.Hold != nil && *d.Hold:
+		return q.Hold(ctx, c.who, id)
+	case d.Hold != nil:
+		return q.Release(ctx, c.who, id)
+	}
+	return nil
+}
+
+// changeOf reads what an update changes; any is false where nothing does.
+func changeOf(d *wire.JobDescMsg) (ch queue.Change, any bool, err error) {
+	set := func(field string) bool {
+		if d.Given(field) {
+			any = true
+			return true
+		}
+		return false
+	}
+	str := func(field string, v string, to **string) {
+		if set(field) {
+			*to = &v
+		}
+	}
+	str("partition", d.Partition, &ch.Partition)
+	str("name", d.Name, &ch.Name)
+	str("comment", d.Comment, &ch.Comment)
+	str("dependency", d.Dependency, &ch.Dependency)
+	str("account", d.Account, &ch.Account)
+	str("constraints", d.Constraints, &ch.Features)
+	if set("required_nodes") {
+		ch.ReqNodes = new(strings.Join(d.RequiredNodes, ","))
+	}
+	if set("excluded_nodes") {
+		ch.ExcNodes = new(strings.Join(d.ExcludedNodes, ","))
+	}
+	if d.TimeLimit.Given() && set("time_limit") {
+		limit := uint32(job.NoLimit)
+		if !d.TimeLimit.Infinite {
+			limit = uint32(clamp(d.TimeLimit.Number))
+		}
+		ch.TimeLimit = &limit
+	}
+	if d.Priority.Given() && set("priority") {
+		ch.Priority = new(uint32(clamp(d.Priority.Number)))
+	}
+	if d.BeginTime.Given() && set("begin_time") {
+		ch.Begin = new(unix(d.BeginTime.Number))
+	}
+	if d.MemoryPerNode.Given() && set("memory_per_node") {
+		ch.Memory = new(d.MemoryPerNode.Number)
+	}
+	if set("nice") {
+		ch.Nice = new(int32(given(d.Nice, 0)))
+	}
+	if set("requeue") {
+		ch.Requeue = d.Requeue
+	}
+	if set("nodes") || set("minimum_nodes") || set("maximum_nodes") {
+		least, most, err := nodeCount(d)
+		if err != nil {
+			return ch, any, err
+		}
+		ch.NodesMin, ch.NodesMax = &least, &most
+	}
+	return ch, any, nil
+}

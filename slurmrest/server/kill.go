@@ -1,0 +1,253 @@
+package server
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sbatchd/sbatchd/partitions/hostlist"
+	"github.com/sbatchd/sbatchd/sbatchd/job"
+	"github.com/sbatchd/sbatchd/slurmrest/errno"
+	"github.com/sbatchd/sbatchd/slurmrest/wire"
+)
+
+// deleteJob answers DELETE /job/{job_id}: cancel, or send a signal.
+func deleteJob(c *call) {
+	t, ok := c.target()
+	if !ok {
+		return
+	}
+	query := c.r.URL.Query()
+	resp := wire.KillJobResp{}
+	signal := uint8(0)
+	if name := query.Get("signal"); name != "" {
+		if signal, ok = parseSignal(name); !ok {
+			// Slurm counts this as a success that did nothing.
+			c.errors = append(c.errors, wire.Error{
+				Description: "Unknown signal " + name, Error: errno.Success.Error(), Source: "#/signal/",
+			})
+			c.reply(statusOf(resp.Status))
+			return
+		}
+	}
+	batch := slices.Contains(strings.Split(strings.ToUpper(query.Get("flags")), ","), "BATCH_JOB")
+	resp.Status = c.kill([]target{t}, nil, signal, batch)
+	c.reply(statusOf(resp.Status))
+}
+
+func statusOf(list []wire.KillJobsRespJob) func(b []byte) []byte {
+	return func(b []byte) []byte {
+		b = append(b, `"status":[`...)
+		for i := range list {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = wire.Append(b, &list[i])
+		}
+		return append(b, ']', ',')
+	}
+}
+
+// kill ends or signals the jobs that targets mean and filter takes; refusals
+// come back one for each job.
+func (c *call) kill(targets []target, filter func(*job.Job) bool, signal uint8, batch bool) []wire.KillJobsRespJob {
+	s := c.s.cfg.Controller.Snapshot()
+	var refused []wire.KillJobsRespJob
+	for _, t := range targets {
+		found := t.find(s)
+		if len(found) == 0 {
+			refused = append(refused, refusal(errno.InvalidJobID, t.text, wire.Num{}))
+		}
+		for _, j := range found {
+			if filter != nil && !filter(j) {
+				continue
+			}
+			if err := c.s.cfg.Controller.Cancel(c.r.Context(), c.who, j.ID.Raw, signal, batch); err != nil {
+				refused = append(refused, refusal(err, j.ID.String(), wire.N(j.ID.Raw)))
+			}
+		}
+	}
+	return refused
+}
+
+func refusal(err error, text string, id wire.Num) wire.KillJobsRespJob {
+	e := numberOf(err)
+	return wire.KillJobsRespJob{
+		Error:  wire.KillJobsRespJobError{Code: int64(e), Message: e.Error(), String: e.Error()},
+		StepID: text, JobID: id,
+	}
+}
+
+// deleteJobs answers DELETE /jobs: cancel what matches a filter.
+func deleteJobs(c *call) {
+	var m wire.KillJobsMsg
+	if !c.read(&m) {
+		return
+	}
+	signal := uint8(0)
+	if m.Signal != "" {
+		var ok bool
+		if signal, ok = parseSignal(m.Signal); !ok {
+			c.fail(errno.DataConvFailed, "Unknown signal "+m.Signal, "#/signal/")
+			c.reply(nil)
+			return
+		}
+	}
+	filter, filtered, err := c.filter(&m)
+	if err != nil {
+		c.refuse(err, "", "")
+		return
+	}
+	if !filtered && len(m.Jobs) == 0 {
+		c.fail(errno.SignalJobsInvalid, "", "slurm_kill_jobs()")
+		c.reply(nil)
+		return
+	}
+	var targets []target
+	var refused []wire.KillJobsRespJob
+	for _, text := range m.Jobs {
+		if t, ok := parseTarget(text); ok {
+			targets = append(targets, t)
+		} else {
+			refused = append(refused, refusal(errno.InvalidJobID, text, wire.Num{}))
+		}
+	}
+	if len(m.Jobs) == 0 {
+		for j := range c.s.cfg.Controller.Snapshot().Jobs() {
+			if !j.State.Final() && filter(j) {
+				targets = append(targets, target{text: j.ID.String(), id: j.ID.Raw})
+			}
+		}
+	}
+	batch := slices.Contains(m.Flags, "BATCH_JOB")
+	refused = append(refused, c.kill(targets, filter, signal, batch)...)
+	c.reply(statusOf(refused))
+}
+
+// filter reads the filters of a kill; filtered is false where there are none.
+func (c *call) filter(m *wire.KillJobsMsg) (filter func(*job.Job) bool, filtered bool, err error) {
+	var tests []func(*job.Job) bool
+	is := func(want string, field func(*job.Job) string) {
+		if want != "" {
+			tests = append(tests, func(j *job.Job) bool { return slices.Contains(strings.Split(want, ","), field(j)) })
+		}
+	}
+	is(m.Account, func(j *job.Job) string { return j.Account })
+	is(m.JobName, func(j *job.Job) string { return j.Spec.Name })
+	is(m.Partition, func(j *job.Job) string { return partitionOf(j) })
+	is(m.QOS, func(j *job.Job) string { return j.QOS })
+	is(m.Reservation, func(j *job.Job) string { return j.Spec.Reservation })
+	is(m.UserName, func(j *job.Job) string { return j.User })
+	is(m.Wckey, func(j *job.Job) string { return j.Spec.WCKey })
+	if m.UserID != "" {
+		want := m.UserID
+		tests = append(tests, func(j *job.Job) bool {
+			return j.User == want || strconv.FormatUint(uint64(j.UID), 10) == want
+		})
+	}
+	if len(m.JobState) > 0 {
+		states := m.JobState
+		tests = append(tests, func(j *job.Job) bool {
+			return slices.ContainsFunc(stateNames(j), func(s string) bool { return slices.Contains(states, s) })
+		})
+	}
+	if len(m.Nodes) > 0 {
+		names, err := hostlist.Parse(strings.Join(m.Nodes, ","))
+		if err != nil {
+			return nil, false, &fault{errno.InvalidNodeName, err.Error(), "#/nodes/"}
+		}
+		tests = append(tests, func(j *job.Job) bool {
+			return j.Run != nil && j.Active() && slices.ContainsFunc(j.Run.NodeNames(), func(n string) bool { return slices.Contains(names, n) })
+		})
+	}
+	return func(j *job.Job) bool {
+		for _, test := range tests {
+			if !test(j) {
+				return false
+			}
+		}
+		return true
+	}, len(tests) > 0, nil
+}
+
+// requeueJob answers GET /job/{job_id}/requeue, which changes something indeed.
+func requeueJob(c *call) {
+	t, ok := c.target()
+	if !ok {
+		return
+	}
+	q := c.r.URL.Query()
+	hold := truth(q.Get("Hold")) || truth(q.Get("SpecialExit"))
+	rows := c.requeue(t, hold)
+	c.reply(func(b []byte) []byte { return append(appendRows(append(b, `"status":`...), rows), ',') })
+}
+
+// requeueJobs answers POST /jobs/requeue.
+func requeueJobs(c *call) {
+	var m wire.JobsRequeueQuery
+	if !c.read(&m) {
+		return
+	}
+	hold := slices.Contains(m.Flags, "Hold") || slices.Contains(m.Flags, "SpecialExit")
+	c.reply(func(b []byte) []byte {
+		b = append(b, `"status":[`...)
+		for i, text := range m.Jobs {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			t, ok := parseTarget(text)
+			if !ok {
+				b = appendRows(b, []wire.JobArrayResponseMsgEntry{row(0, text, errno.InvalidJobID)})
+				continue
+			}
+			b = appendRows(b, c.requeue(t, hold))
+		}
+		return append(b, ']', ',')
+	})
+}
+
+func (c *call) requeue(t target, hold bool) []wire.JobArrayResponseMsgEntry {
+	found := t.find(c.s.cfg.Controller.Snapshot())
+	if len(found) == 0 {
+		return []wire.JobArrayResponseMsgEntry{row(0, t.text, errno.InvalidJobID)}
+	}
+	rows := make([]wire.JobArrayResponseMsgEntry, 0, len(found))
+	for _, j := range found {
+		err := c.s.cfg.Controller.Requeue(c.r.Context(), c.who, j.ID.Raw, hold)
+		rows = append(rows, row(j.ID.Raw, j.ID.String(), err))
+	}
+	return rows
+}
+
+func row(id uint32, text string, err error) wire.JobArrayResponseMsgEntry {
+	e := errno.Success
+	if err != nil {
+		e = numberOf(err)
+	}
+	r := wire.JobArrayResponseMsgEntry{JobID: int64(id), StepID: text, ErrorCode: int64(e), Error: e.Error()}
+	if e != errno.Success && !errors.Is(err, e) {
+		r.Why = e.Error()
+	}
+	return r
+}
+
+func appendRows(b []byte, rows []wire.JobArrayResponseMsgEntry) []byte {
+	b = append(b, '[')
+	for i := range rows {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = wire.Append(b, &rows[i])
+	}
+	return append(b, ']')
+}
+
+// truth reads a boolean of a query; a bare name is true in Slurm.
+func truth(s string) bool {
+	switch strings.ToLower(s) {
+	case "true", "yes", "1", "on":
+		return true
+	}
+	return false
+}

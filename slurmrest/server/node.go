@@ -1,0 +1,198 @@
+package server
+
+import (
+	"fmt"
+	"iter"
+	"math/bits"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"github.com/sbatchd/sbatchd/partitions/tres"
+	"github.com/sbatchd/sbatchd/sbatchd/node"
+	"github.com/sbatchd/sbatchd/sbatchd/queue"
+	"github.com/sbatchd/sbatchd/sbatchd/state"
+	"github.com/sbatchd/sbatchd/slurmrest/errno"
+	"github.com/sbatchd/sbatchd/slurmrest/wire"
+)
+
+// getNodes answers GET /nodes.
+func getNodes(c *call) {
+	if !c.since() {
+		return
+	}
+	c.list("nodes", "node", nodes(c.s.cfg.Controller.Snapshot(), c.s.cfg.Release), c.now("last_update"))
+}
+
+func nodes(s *state.State, release string) iter.Seq[wire.Value] {
+	member := memberships(s)
+	return func(yield func(wire.Value) bool) {
+		for n := range s.Nodes() {
+			if !yield(nodeOf(s, n, member[n.Name], release)) {
+				return
+			}
+		}
+	}
+}
+
+// memberships lists each node's partitions.
+func memberships(s *state.State) map[string][]string {
+	m := map[string][]string{}
+	for _, p := range s.Config.Partitions {
+		for _, name := range p.NodeNames() {
+			m[name] = append(m[name], p.Name)
+		}
+	}
+	return m
+}
+
+// getNode answers GET /node/{node_name}.
+func getNode(c *call) {
+	name := mux.Vars(c.r)["node_name"]
+	s := c.s.cfg.Controller.Snapshot()
+	n, ok := s.Node(name)
+	if !ok {
+		c.fail(errno.InvalidNodeName, "Failure to query node "+name, "_dump_nodes")
+		c.reply(nil)
+		return
+	}
+	c.list("nodes", "node", func(yield func(wire.Value) bool) {
+		yield(nodeOf(s, n, memberships(s)[name], c.s.cfg.Release))
+	}, c.now("last_update"))
+}
+
+// postNode answers POST /node/{node_name}: drain, resume, power up and down.
+func postNode(c *call) {
+	name := mux.Vars(c.r)["node_name"]
+	var m wire.UpdateNodeMsg
+	if !c.read(&m) {
+		return
+	}
+	states := m.State
+	if len(states) == 0 {
+		states = []string{""}
+	}
+	for _, st := range states {
+		err := c.s.cfg.Controller.UpdateNode(c.r.Context(), c.who, name, queue.NodeChange{State: st, Reason: m.Reason})
+		if err != nil {
+			c.fail(notAdmin(err), "Failure to update node "+name, "_update_node")
+			break
+		}
+	}
+	c.reply(nil)
+}
+
+// notAdmin is what Slurm calls an administrator's act by somebody else.
+func notAdmin(err error) error {
+	if numberOf(err) == errno.AccessDenied {
+		return errno.UserIDMissing
+	}
+	return err
+}
+
+// nodeOf makes a node's record.
+func nodeOf(s *state.State, n *node.Node, partitions []string, release string) *wire.Node {
+	r := &wire.Node{
+		Name: n.Name, Hostname: n.Name, Address: n.Name, Architecture: n.Arch, OperatingSystem: n.OS, Version: n.Version,
+		Boards: 1, Sockets: int64(n.CPUs), Cores: 1, Threads: 1, CPUs: int64(n.CPUs), EffectiveCPUs: int64(n.CPUs),
+		AllocCPUs: int64(n.UsedCPUs), AllocIdleCPUs: int64(n.CPUs - n.UsedCPUs), AllocMemory: n.UsedMiB,
+		RealMemory: n.MemoryMiB, TemporaryDisk: n.TmpDiskMiB, Weight: int64(n.Weight), Port: 6818,
+		BootTime: at(n.Boot), SlurmdStartTime: at(n.AgentStart), LastBusy: at(n.LastBusy), ResumeAfter: zero,
+		CPULoad: int64(n.Load * 100), FreeMem: wire.N(n.FreeMiB), Features: n.Features, ActiveFeatures: n.Features,
+		GRES: gresText(n.Gres), GRESDrained: "N/A", GRESUsed: gresUsed(n), NextStateAfterReboot: []string{"INVALID"},
+		State: append([]string{n.Base().String()}, n.AllFlags().Names()...), Partitions: partitions,
+		Reason: n.Reason, ReasonSetByUser: n.ReasonUser, ReasonChangedAt: at(n.ReasonTime),
+		TRES: nodeTRES(n).String(), TRESUsed: usedTRES(n).String(),
+		Energy: wire.AcctGatherEnergy{CurrentWatts: zero},
+	}
+	if n.Reason != "" && n.ReasonUser == "" {
+		r.ReasonSetByUser = "root"
+	}
+	if n.FreeMiB == 0 && n.LastSeen.IsZero() {
+		r.FreeMem = wire.Num{}
+	}
+	if r.Version == "" {
+		r.Version = release
+	}
+	if cfg := s.Config.Node(n.Name); cfg != nil {
+		r.Address, r.Hostname = or(cfg.Addr, n.Name), or(cfg.HostName, n.Name)
+		if cfg.Sockets*cfg.CoresPerSocket*cfg.ThreadsPerCore == n.CPUs {
+			r.Boards, r.Sockets = int64(max(1, cfg.Boards)), int64(cfg.Sockets)
+			r.Cores, r.Threads = int64(cfg.CoresPerSocket), int64(cfg.ThreadsPerCore)
+		}
+		r.SpecializedMemory, r.SpecializedCores = int64(cfg.MemSpecLimit), int64(cfg.CoreSpecCount)
+	}
+	if i, ok := s.Instance(n.Instance); ok && n.Instance != "" {
+		r.InstanceID, r.InstanceType = i.ProviderID, i.InstanceType
+	}
+	return r
+}
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// gresText prints what a node has: gpu:a100:2.
+func gresText(list []node.Gres) string {
+	parts := make([]string, len(list))
+	for i, g := range list {
+		parts[i] = g.Name
+		if g.Type != "" {
+			parts[i] += ":" + g.Type
+		}
+		parts[i] += fmt.Sprintf(":%d", g.Count)
+	}
+	return strings.Join(parts, ",")
+}
+
+// gresUsed prints what jobs hold of it: gpu:a100:1(IDX:0).
+func gresUsed(n *node.Node) string {
+	parts := make([]string, 0, len(n.Gres))
+	base := map[string]int{} // devices of a name are numbered through its types
+	for _, g := range n.Gres {
+		name := g.Name
+		if g.Type != "" {
+			name += ":" + g.Type
+		}
+		var held []int
+		for k := range g.Count {
+			if d := base[g.Name] + k; d < 64 && n.UsedGres[g.Name]&(1<<d) != 0 {
+				held = append(held, d)
+			}
+		}
+		base[g.Name] += g.Count
+		idx := "N/A"
+		if len(held) > 0 {
+			idx = indexes(held)
+		}
+		parts = append(parts, fmt.Sprintf("%s:%d(IDX:%s)", name, len(held), idx))
+	}
+	return strings.Join(parts, ",")
+}
+
+// nodeTRES counts what a node has.
+func nodeTRES(n *node.Node) tres.TRES {
+	t := tres.TRES{tres.CPU: uint64(n.CPUs), tres.Mem: uint64(n.MemoryMiB), tres.Billing: uint64(n.CPUs)}
+	for _, g := range n.Gres {
+		t["gres/"+g.Name] += uint64(g.Count)
+		if g.Type != "" {
+			t["gres/"+g.Name+":"+g.Type] += uint64(g.Count)
+		}
+	}
+	return t
+}
+
+// usedTRES counts what jobs hold of it.
+func usedTRES(n *node.Node) tres.TRES {
+	if n.UsedCPUs == 0 {
+		return nil
+	}
+	t := tres.TRES{tres.CPU: uint64(n.UsedCPUs), tres.Mem: uint64(max(0, n.UsedMiB))}
+	for name, mask := range n.UsedGres {
+		t["gres/"+name] += uint64(bits.OnesCount64(mask))
+	}
+	return t
+}

@@ -1,0 +1,159 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/sbatchd/sbatchd/partitions/hostlist"
+	"github.com/sbatchd/sbatchd/partitions/tres"
+	"github.com/sbatchd/sbatchd/sbatchd/job"
+	"github.com/sbatchd/sbatchd/sbatchd/queue"
+	"github.com/sbatchd/sbatchd/slurmrest/auth"
+	"github.com/sbatchd/sbatchd/slurmrest/errno"
+	"github.com/sbatchd/sbatchd/slurmrest/wire"
+)
+
+// submitSource is where Slurm finds the errors of a submission.
+const submitSource = "slurm_submit_batch_job()"
+
+// submitJob answers POST /job/submit.
+func submitJob(c *call) {
+	var req wire.JobSubmitReq
+	if !c.read(&req) {
+		return
+	}
+	desc, kind := c.component(&req)
+	if desc == nil {
+		c.reply(nil)
+		return
+	}
+	in, err := c.submission(&req, desc)
+	if err == nil {
+		err = c.actAs(desc)
+	}
+	if err != nil {
+		c.refuse(err, "Batch job submission failed", submitSource)
+		return
+	}
+	in.IdempotencyKey = c.r.Header.Get(wire.IdempotencyHeader)
+	out, err := c.s.cfg.Controller.Submit(c.r.Context(), c.who, in)
+	if err != nil {
+		c.fail(err, "Batch job submission failed", submitSource)
+		c.reply(nil)
+		return
+	}
+	if why := condition(in, out); why != nil {
+		c.warn(kind+" submission resulted in non-zero return code: "+why.Error(), submitSource)
+		c.warn(why.Error(), submitSource)
+	}
+	message := ""
+	if in.TestOnly {
+		message = plan(out)
+	}
+	c.reply(func(b []byte) []byte {
+		b = append(b, `"job_id":`...)
+		b = strconv.AppendUint(b, uint64(shownID(out.ID)), 10)
+		b = append(b, `,"step_id":"batch","job_submit_user_msg":`...)
+		return append(wire.AppendString(b, message), ',')
+	})
+}
+
+// component finds the one description of a submission. nil: the answer's
+// errors say what is wrong.
+func (c *call) component(req *wire.JobSubmitReq) (desc *wire.JobDescMsg, kind string) {
+	query := func(description string) (*wire.JobDescMsg, string) {
+		c.fail(errno.RESTInvalidQuery, description, "_job_post")
+		return nil, ""
+	}
+	script := req.Script != "" || req.Job != nil && req.Job.Script != "" || len(req.Jobs) > 0 && req.Jobs[0].Script != ""
+	switch {
+	case !script:
+		return query(`Populated "script" field is required for job submission`)
+	case req.Job != nil && len(req.Jobs) > 0:
+		return query(`Specify only one "job" or "jobs" fields but never both`)
+	case req.Job != nil:
+		return req.Job, "Job"
+	case len(req.Jobs) == 1:
+		return &req.Jobs[0], "HetJob"
+	case len(req.Jobs) > 1:
+		c.fail(errno.NotSupported, "Heterogeneous jobs are not supported", "slurm_submit_batch_het_job()")
+		return nil, ""
+	}
+	return query(`Specifying either "job" or "jobs" fields are required to submit job`)
+}
+
+func (c *call) submission(req *wire.JobSubmitReq, desc *wire.JobDescMsg) (queue.Submission, error) {
+	b, err := parseBurst(req.Sbatchd)
+	if err != nil {
+		return queue.Submission{}, err
+	}
+	for _, name := range []string{"container_type", "cores_per_socket", "memory_update_delay", "memory_update_margin"} {
+		if desc.Given(name) && c.v.Lacks("job_desc_msg", name) {
+			c.warn(fmt.Sprintf("Ignoring unknown field %q in DATA_PARSER_JOB_DESC_MSG", name), "#/job/"+name+"/")
+		}
+	}
+	return describe(desc, req.Script, b, c.s.cfg.Controller.Snapshot().Config.JobRequeue)
+}
+
+// actAs lets an administrator submit for another user and nobody else.
+func (c *call) actAs(desc *wire.JobDescMsg) error {
+	if desc.UserID == "" || desc.UserID == c.who.User || desc.UserID == strconv.FormatUint(uint64(c.who.UID), 10) {
+		return nil
+	}
+	if c.who.Role != auth.Admin || c.s.cfg.Users == nil {
+		return errno.UserIDMissing
+	}
+	ctx := c.r.Context()
+	account, err := c.s.cfg.Users.ByName(ctx, desc.UserID)
+	if uid, bad := strconv.ParseUint(desc.UserID, 10, 32); bad == nil {
+		account, err = c.s.cfg.Users.ByUID(ctx, uint32(uid))
+	}
+	if errors.Is(err, auth.ErrUnknownUser) {
+		return errno.UserIDMissing
+	}
+	if err != nil {
+		return err
+	}
+	c.who.User, c.who.UID, c.who.GID, c.who.Groups = account.Name, account.UID, account.GID, account.Groups
+	return nil
+}
+
+// refuse answers a request whose fields can't be used.
+func (c *call) refuse(err error, description, source string) {
+	if f, ok := errors.AsType[*fault](err); ok {
+		description, source = f.description, f.source
+	}
+	c.fail(err, description, source)
+	c.reply(nil)
+}
+
+// condition is why an accepted job doesn't start now; nil: it may.
+func condition(in queue.Submission, out queue.Submitted) error {
+	switch {
+	case out.Warning != nil:
+		return out.Warning
+	case in.Hold, in.Priority != nil && *in.Priority == 0:
+		return errno.JobHeld
+	}
+	return nil
+}
+
+// shownID is the number users see: an array's for its tasks.
+func shownID(id job.ID) uint32 {
+	if id.Array != 0 {
+		return id.Array
+	}
+	return id.Raw
+}
+
+// plan is what sbatch --test-only prints.
+func plan(out queue.Submitted) string {
+	names, cpus := make([]string, len(out.Nodes)), 0
+	for i, n := range out.Nodes {
+		names[i] = n.Node
+		cpus += n.CPUs
+	}
+	return fmt.Sprintf("Job %d to start at %s using %d processors on nodes %s in partition %s",
+		shownID(out.ID), tres.FormatTime(out.Start.Local()), cpus, hostlist.Compress(names), out.Partition)
+}
