@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sbatchd/sbatchd/runtime/agent"
+	"github.com/sbatchd/sbatchd/runtime/agentapi"
+	"github.com/sbatchd/sbatchd/runtime/shim"
+)
+
+func shimCommand() *cli.Command {
+	return &cli.Command{
+		Name: "shim", Usage: "hold one job (started by the agent)", Hidden: true,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "dir", Usage: "the job's folder"},
+			&cli.BoolFlag{Name: "wait", Usage: "read the folder from standard input"},
+		},
+		Action: runShim,
+	}
+}
+
+func runShim(c *cli.Context) error {
+	// Only SIGKILL ends a shim before its job: it would leave the job to nobody.
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE)
+	dir := c.String("dir")
+	ready := func() {}
+	if c.Bool("wait") {
+		var err error
+		if dir, err = readDir(os.Stdin); err != nil || dir == "" {
+			return err // no job came: the agent has ended
+		}
+		pipe := os.NewFile(agent.ReadyFD, "ready")
+		syscall.CloseOnExec(agent.ReadyFD)
+		ready = func() {
+			_, _ = pipe.Write([]byte{1}) // nobody listens once the agent was restarted
+			pipe.Close()
+		}
+	}
+	if dir == "" {
+		return errors.New("--dir is missing")
+	}
+	out, err := agent.ShimLog(dir)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if err := detach(out); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	state := filepath.Dir(filepath.Dir(dir)) // <state>/jobs/<attempt>
+	cfg, err := agentapi.LoadConfig(filepath.Join(state, configFile))
+	if err != nil {
+		return err
+	}
+	rt := &runtimes{state: state, cfg: cfg, log: log}
+	if err := shim.Run(c.Context, shim.Config{Dir: dir, Open: rt.open, Now: time.Now, Log: log, Ready: ready}); err != nil {
+		log.Error("shim ends", "err", err)
+		return err
+	}
+	return nil
+}
+
+func readDir(r io.Reader) (string, error) {
+	line, err := bufio.NewReader(r).ReadString('\n')
+	if errors.Is(err, io.EOF) {
+		return "", nil
+	}
+	return strings.TrimSpace(line), err
+}
+
+// detach lets go of whatever the agent's streams are: a closed pipe must not end a
+// shim, nor may a shim keep a terminal open.
+func detach(log *os.File) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	for fd, f := range map[int]*os.File{0: null, 1: log, 2: log} {
+		if err := syscall.Dup3(int(f.Fd()), fd, 0); err != nil {
+			return fmt.Errorf("detach: %w", err)
+		}
+	}
+	return nil
+}
