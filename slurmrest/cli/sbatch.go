@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sbatchd/sbatchd/partitions/hostlist"
-	"github.com/sbatchd/sbatchd/partitions/tres"
 	"github.com/sbatchd/sbatchd/slurmrest/client"
 	"github.com/sbatchd/sbatchd/slurmrest/errno"
 	"github.com/sbatchd/sbatchd/slurmrest/format"
@@ -255,13 +253,13 @@ func withExitError(e *Env, err error) error {
 
 // submitted prints what sbatch prints, and waits where that is wanted.
 func submitted(ctx context.Context, e *Env, c *client.Client, v *option.Values, resp *wire.JobSubmitResponse) error {
-	if v.Given("test-only") {
-		return testedOnly(e, resp)
-	}
 	for _, l := range strings.Split(resp.JobSubmitUserMsg, "\n") {
 		if l != "" {
 			e.infof("%s", l)
 		}
+	}
+	if v.Given("test-only") {
+		return nil // the message was the answer
 	}
 	cluster := ""
 	if v.Given("clusters") {
@@ -281,28 +279,6 @@ func submitted(ctx context.Context, e *Env, c *client.Client, v *option.Values, 
 	if v.Given("wait") {
 		return waitJob(ctx, e, c, resp.JobID)
 	}
-	return nil
-}
-
-// plan is what the controller adds to the answer of a --test-only submission.
-type plan struct {
-	Start     time.Time `json:"start"`
-	Partition string    `json:"partition"`
-	Nodes     []string  `json:"nodes"`
-	CPUs      int       `json:"cpus"`
-}
-
-func testedOnly(e *Env, resp *wire.JobSubmitResponse) error {
-	var p plan
-	if err := json.Unmarshal(resp.Sbatchd, &p); err != nil {
-		return failed("Job %d: the controller answered without a plan", resp.JobID)
-	}
-	nodes := hostlist.CompressSet(p.Nodes)
-	if nodes == "" {
-		nodes = "(null)"
-	}
-	e.infof("Job %d to start at %s using %d processors on nodes %s in partition %s",
-		resp.JobID, tres.FormatTime(p.Start.In(e.Local)), p.CPUs, nodes, p.Partition)
 	return nil
 }
 

@@ -60,9 +60,9 @@ var NodeFields = []Field[NodeGroup]{
 	{'o', "NodeAddr", "NODE_ADDR", false, func(_ *Context, g *NodeGroup) string {
 		return names(g, func(n *wire.Node) string { return or(n.Address, n.Name) })
 	}},
-	{'A', "NodeAI", "NODES(A/I)", false, func(_ *Context, g *NodeGroup) string { a, i, _ := nodeStates(g); return fmt.Sprintf("%d/%d", a, i) }},
+	{'A', "NodeAI", "NODES(A/I)", false, func(_ *Context, g *NodeGroup) string { a, i, _ := CountNodes(g); return fmt.Sprintf("%d/%d", a, i) }},
 	{'F', "NodeAIOT", "NODES(A/I/O/T)", false, func(_ *Context, g *NodeGroup) string {
-		a, i, o := nodeStates(g)
+		a, i, o := CountNodes(g)
 		return fmt.Sprintf("%d/%d/%d/%d", a, i, o, a+i+o)
 	}},
 	{'n', "NodeHost", "HOSTNAMES", false, func(_ *Context, g *NodeGroup) string {
@@ -238,8 +238,8 @@ func PreemptMode(p *wire.PartitionInfo) string {
 	return strings.Join(p.PreemptMode, ",")
 }
 
-func features(n *wire.Node) string       { return null(strings.Join(n.Features, ",")) }
-func activeFeatures(n *wire.Node) string { return null(strings.Join(n.ActiveFeatures, ",")) }
+func features(n *wire.Node) string       { return List(n.Features) }
+func activeFeatures(n *wire.Node) string { return List(n.ActiveFeatures) }
 
 func load(g *NodeGroup) string {
 	if len(g.Nodes) == 0 {
@@ -279,6 +279,9 @@ func socketCoreThread(g *NodeGroup) string {
 		span(g, func(n *wire.Node) int64 { return n.Threads })
 }
 
+// List joins features as Slurm prints them, (null) for none.
+func List(features []string) string { return null(strings.Join(features, ",")) }
+
 // usable says whether a node's idle CPUs count as idle.
 func usable(n *wire.Node) bool {
 	return !slices.ContainsFunc(n.State, func(s string) bool {
@@ -300,7 +303,8 @@ func cpuStates(g *NodeGroup) string {
 	return fmt.Sprintf("%d/%d/%d/%d", alloc, idle, other, total)
 }
 
-func nodeStates(g *NodeGroup) (alloc, idle, other int) {
+// CountNodes counts a group's nodes that run jobs, that could, and the others.
+func CountNodes(g *NodeGroup) (alloc, idle, other int) {
 	for _, n := range g.Nodes {
 		busy := slices.Contains(n.State, "ALLOCATED") || slices.Contains(n.State, "MIXED") || slices.Contains(n.State, "COMPLETING")
 		switch {
