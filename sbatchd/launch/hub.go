@@ -46,6 +46,9 @@ type Jobs interface {
 
 // Output keeps what jobs print.
 type Output interface {
+	// Prepare makes the user's files ready for an attempt; appendTo leaves what
+	// is in them. userFault: they can't be opened, whatever we do.
+	Prepare(ctx context.Context, j *job.Job, appendTo bool) (userFault bool, err error)
 	// Append adds data at an offset of a stream and answers the stream's
 	// durable size: the next offset wanted.
 	Append(ctx context.Context, j *job.Job, stream string, offset int64, data []byte) (size int64, capped bool, err error)

@@ -65,12 +65,46 @@ func (h *Hub) ready(s *state.State, j *job.Job) bool {
 // begin commits that the attempt may run from now on. The order itself follows
 // from the state this makes.
 func (h *Hub) begin(ctx context.Context, s *state.State, j *job.Job) error {
+	if ok, err := h.prepare(ctx, s, j); err != nil || !ok {
+		return err
+	}
 	_, err := h.Jobs.Ordered(ctx, j.Run.Attempt, hosts(s, j))
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("order job %s: %w", j.Run.Attempt, err)
 	}
 	return nil
 }
+
+// outputFailed is how Slurm ends a job whose output file cannot be opened.
+var outputFailed = job.ExitCode{Signal: 53}
+
+// prepare makes the job's output files ready; a job whose files can't be opened
+// ends here, any other trouble is tried again at the next change.
+func (h *Hub) prepare(ctx context.Context, s *state.State, j *job.Job) (bool, error) {
+	call, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	appendTo := s.Config.JobFileAppend
+	if j.Spec.Append != nil {
+		appendTo = *j.Spec.Append
+	}
+	userFault, err := h.Output.Prepare(call, j, appendTo)
+	switch {
+	case err == nil:
+		return true, nil
+	case ctx.Err() != nil:
+		return false, nil
+	case !userFault:
+		h.Log.Warn("output files not ready", "job", j.ID.Raw, "restart", j.Restarts, "err", err)
+		return true, nil // the spool keeps everything until they are
+	}
+	f := job.LaunchFailure{Class: job.FaultUser, Message: err.Error(), Code: outputFailed}
+	if err := h.Jobs.LaunchFailed(ctx, j.Run.Attempt, f); err != nil {
+		return false, err
+	}
+	return false, h.Jobs.Finished(ctx, j.Run.Attempt)
+}
+
+const prepareTimeout = 15 * time.Second
 
 // hosts records what an attempt is really given: the machines as rented.
 func hosts(s *state.State, j *job.Job) []job.Host {
