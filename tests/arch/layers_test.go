@@ -39,7 +39,7 @@ var layers = map[string]int{
 	"cloudburst":          1,
 	"cloudburst/rest":     1,
 	"cloudburst/provider": 2,
-	"cloudburst/all":      2,
+	"cloudburst/all":      3,
 	"cloudburst/price":    2,
 	"cloudburst/pool":     3,
 
@@ -54,6 +54,7 @@ var layers = map[string]int{
 	"runtime/container/process":    2,
 	"runtime/gpu":                  2,
 	"runtime/image":                2,
+	"runtime/image/build":          1,
 	"runtime/checkpoint":           2,
 	"runtime/stage":                2,
 	"runtime/agent":                3,
