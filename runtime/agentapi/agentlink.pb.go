@@ -4979,8 +4979,9 @@ type FileInfo struct {
 	Mode          uint32                 `protobuf:"varint,3,opt,name=mode,proto3" json:"mode,omitempty"` // Go's fs.FileMode bits, type and permissions
 	Size          uint64                 `protobuf:"varint,4,opt,name=size,proto3" json:"size,omitempty"`
 	MtimeUnixNano int64                  `protobuf:"varint,5,opt,name=mtime_unix_nano,json=mtimeUnixNano,proto3" json:"mtime_unix_nano,omitempty"`
-	Link          string                 `protobuf:"bytes,6,opt,name=link,proto3" json:"link,omitempty"`     // target of a symbolic link
-	Sha256        string                 `protobuf:"bytes,7,opt,name=sha256,proto3" json:"sha256,omitempty"` // hex; only where the controller has it at hand
+	Link          string                 `protobuf:"bytes,6,opt,name=link,proto3" json:"link,omitempty"`                               // target of a symbolic link
+	Sha256        string                 `protobuf:"bytes,7,opt,name=sha256,proto3" json:"sha256,omitempty"`                           // hex; only where the controller has it at hand
+	BaseSha256    string                 `protobuf:"bytes,8,opt,name=base_sha256,json=baseSha256,proto3" json:"base_sha256,omitempty"` // of a Put in a work directory: hash of what it replaces, empty for nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5060,6 +5061,13 @@ func (x *FileInfo) GetLink() string {
 func (x *FileInfo) GetSha256() string {
 	if x != nil {
 		return x.Sha256
+	}
+	return ""
+}
+
+func (x *FileInfo) GetBaseSha256() string {
+	if x != nil {
+		return x.BaseSha256
 	}
 	return ""
 }
@@ -5660,7 +5668,7 @@ const file_agentlink_proto_rawDesc = "" +
 	"\aFileRef\x122\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1e.sbatchd.agentlink.v1.FileKindR\x04kind\x127\n" +
 	"\aattempt\x18\x02 \x01(\v2\x1d.sbatchd.agentlink.v1.AttemptR\aattempt\x12\x12\n" +
-	"\x04path\x18\x03 \x01(\tR\x04path\"\xb2\x01\n" +
+	"\x04path\x18\x03 \x01(\tR\x04path\"\xd3\x01\n" +
 	"\bFileInfo\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06exists\x18\x02 \x01(\bR\x06exists\x12\x12\n" +
@@ -5668,7 +5676,9 @@ const file_agentlink_proto_rawDesc = "" +
 	"\x04size\x18\x04 \x01(\x04R\x04size\x12&\n" +
 	"\x0fmtime_unix_nano\x18\x05 \x01(\x03R\rmtimeUnixNano\x12\x12\n" +
 	"\x04link\x18\x06 \x01(\tR\x04link\x12\x16\n" +
-	"\x06sha256\x18\a \x01(\tR\x06sha256\"\x85\x01\n" +
+	"\x06sha256\x18\a \x01(\tR\x06sha256\x12\x1f\n" +
+	"\vbase_sha256\x18\b \x01(\tR\n" +
+	"baseSha256\"\x85\x01\n" +
 	"\n" +
 	"PutRequest\x12/\n" +
 	"\x03ref\x18\x01 \x01(\v2\x1d.sbatchd.agentlink.v1.FileRefR\x03ref\x122\n" +
