@@ -10,11 +10,15 @@ import (
 	"github.com/sbatchd/sbatchd/sbatchd/state"
 )
 
-// housekeep is what time alone makes happen. It runs once a second.
-func housekeep(w *work) error {
+// housekeep is what time alone makes happen. It runs once a second; a step that
+// fails keeps the others from nothing.
+func (q *Queue) housekeep(w *work) error {
 	for _, step := range []func(*work) error{silentNodes, powerDown, keepMinimum, limits, queueTimeouts, forget} {
+		before := w.State
+		events := len(w.events)
 		if err := step(w); err != nil {
-			return err
+			q.log.Error("housekeeping", "err", err)
+			w.State, w.events = before, w.events[:events]
 		}
 	}
 	return nil

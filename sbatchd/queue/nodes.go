@@ -78,9 +78,16 @@ func (w *work) notice(name string, deadline time.Time, asked bool) error {
 	if err := w.emit(state.NodeReclaiming{Name: name, Deadline: deadline}); err != nil {
 		return err
 	}
-	for _, id := range n.Jobs {
+	for _, id := range slices.Clone(n.Jobs) {
 		j, ok := w.Job(id)
 		if !ok || j.Flags.Has(job.Completing) {
+			continue
+		}
+		if j.Run.Ordered.IsZero() {
+			// Not started yet: it need not wait for the end of this machine.
+			if err := w.backToQueue(j, "node "+name+" is being reclaimed"); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := w.emit(state.JobNoticed{Attempt: j.Attempt(), Deadline: deadline, Asked: asked}); err != nil {

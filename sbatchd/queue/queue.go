@@ -87,7 +87,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		case c := <-q.inbox:
 			batch = append(batch, c)
 		case <-tick.C:
-			batch = append(batch, &command{actor: "<sbatchd>", do: housekeep, done: make(chan error, 1)})
+			batch = append(batch, &command{actor: "<sbatchd>", do: q.housekeep, done: make(chan error, 1)})
 		}
 	drain:
 		for len(batch) < batchSize {
