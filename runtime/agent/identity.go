@@ -62,7 +62,7 @@ func (a *Agent) join(ctx context.Context, path string, c agentapi.Credential) er
 	if err = errors.Join(err, cc.Close()); err != nil {
 		return err
 	}
-	a.log.Info("joined the cluster", "node", a.cfg.Node)
+	a.log.Info("joined the cluster")
 	return agentapi.SaveReply(path, reply)
 }
 
