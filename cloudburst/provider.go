@@ -57,3 +57,9 @@ type Notifier interface {
 type SSHDialer interface {
 	DialSSH(ctx context.Context, i Instance) (net.Conn, error)
 }
+
+// Settler is a provider that knows how long a fresh machine may be missing from
+// List, and a deleted one still be shown. Without it a minute is assumed.
+type Settler interface {
+	SettleTime() time.Duration
+}

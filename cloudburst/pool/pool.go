@@ -45,6 +45,7 @@ type Pool struct {
 	accounts map[string]*account
 	aside    map[string]*aside
 	busy     map[string]bool             // what a worker is at: tags, mostly
+	held     map[string]time.Time        // what a worker failed at: not again before then
 	tries    map[cloudburst.Tag]*try     // rows whose machine may or may not be there
 	removals map[cloudburst.Tag]*removal // rows being deleted
 	seen     map[cloudburst.Tag]bool     // machines that a List has shown
@@ -84,7 +85,7 @@ func New(cfg Config) (*Pool, error) {
 	}
 	return &Pool{
 		cfg: cfg, log: cfg.Log, calls: calls, wake: make(chan struct{}, 1),
-		accounts: map[string]*account{}, aside: map[string]*aside{}, busy: map[string]bool{},
+		accounts: map[string]*account{}, aside: map[string]*aside{}, busy: map[string]bool{}, held: map[string]time.Time{},
 		tries: map[cloudburst.Tag]*try{}, removals: map[cloudburst.Tag]*removal{},
 		seen: map[cloudburst.Tag]bool{},
 	}, nil
@@ -130,24 +131,39 @@ func (p *Pool) poke() {
 	}
 }
 
-// work runs a job for key unless one is at it already.
-func (p *Pool) work(ctx context.Context, workers *sync.WaitGroup, key string, do func(context.Context) error) {
+// hold is how long a key rests after its worker failed at something no other
+// backoff covers: the ledger did not take a change.
+const hold = time.Second
+
+// work runs a job for key unless one is at it already or has just failed. It
+// says when to come again.
+func (p *Pool) work(ctx context.Context, workers *sync.WaitGroup, key string, do func(context.Context) error) (again time.Time) {
+	now := p.cfg.Now()
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	until, is := p.held[key]
+	if is && now.Before(until) {
+		return until
+	}
+	delete(p.held, key)
 	if p.busy[key] {
-		p.mu.Unlock()
-		return
+		return now.Add(p.cfg.Interval) // it wakes us when it is done
 	}
 	p.busy[key] = true
-	p.mu.Unlock()
 	workers.Go(func() {
-		if err := do(ctx); err != nil && ctx.Err() == nil {
-			p.log.Error("pool", "for", key, "err", clean(err))
-		}
+		err := do(ctx)
 		p.mu.Lock()
 		delete(p.busy, key)
+		if err != nil {
+			p.held[key] = p.cfg.Now().Add(hold)
+		}
 		p.mu.Unlock()
+		if err != nil && ctx.Err() == nil {
+			p.log.Error("pool", "for", key, "err", clean(err))
+		}
 		p.poke()
 	})
+	return now.Add(p.cfg.Interval)
 }
 
 // round starts what the newest snapshot asks for and says when to look again
@@ -158,8 +174,9 @@ func (p *Pool) round(ctx context.Context, workers *sync.WaitGroup) time.Time {
 	next := now.Add(p.cfg.Interval)
 	start := func(due time.Time, is bool, key string, do func(context.Context) error) {
 		if is {
-			p.work(ctx, workers, key, do)
-		} else if due.Before(next) {
+			due = p.work(ctx, workers, key, do)
+		}
+		if due.Before(next) {
 			next = due
 		}
 	}
@@ -185,10 +202,10 @@ func (p *Pool) round(ctx context.Context, workers *sync.WaitGroup) time.Time {
 		case !r.Live():
 		case r.State == Deleting || !wanted:
 			due, is := p.removeDue(r, now)
-			start(due, is, string(r.Tag), func(ctx context.Context) error { return p.remove(ctx, s, r, n) })
+			start(due, is, string(r.Tag), func(ctx context.Context) error { return p.remove(ctx, r.Tag) })
 		case r.State == Intent:
 			due, is := p.tryDue(r, now)
-			start(due, is, string(r.Tag), func(ctx context.Context) error { return p.again(ctx, s, r, n) })
+			start(due, is, string(r.Tag), func(ctx context.Context) error { return p.again(ctx, r.Tag) })
 		}
 	}
 	p.forget(rows)
@@ -203,6 +220,25 @@ func (p *Pool) round(ctx context.Context, workers *sync.WaitGroup) time.Time {
 		start(due, is, "list "+name, func(ctx context.Context) error { return p.look(ctx, a) })
 	}
 	return next
+}
+
+// row reads a row and its node anew: a worker starts from the state of its own
+// moment, not of the round that started it. An unknown row is Gone. wanted says
+// whether its node stands on this very machine and shall go on to.
+func (p *Pool) row(tag cloudburst.Tag) (s Snapshot, r Row, n Node, wanted bool) {
+	s = p.cfg.Ledger.Snapshot()
+	r.State = Gone
+	for _, have := range s.Rows {
+		if have.Tag == tag {
+			r = have
+		}
+	}
+	for _, have := range s.Nodes {
+		if have.Name == r.Node && r.Node != "" {
+			n = have
+		}
+	}
+	return s, r, n, n.Instance == tag && !n.PoweringDown
 }
 
 // watched names the providers to look at: all that are configured, and those

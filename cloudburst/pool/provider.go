@@ -29,14 +29,11 @@ type account struct {
 	extended time.Time // auto-release times were last moved
 }
 
-// settler is a provider that says how long a fresh machine may be missing from
-// List. Others get the default.
-type settler interface{ SettleTime() time.Duration }
-
+// defaultSettle is the settle time of a provider that does not say.
 const defaultSettle = time.Minute
 
 func (a *account) settle() time.Duration {
-	if s, ok := a.provider.(settler); ok {
+	if s, ok := a.provider.(cloudburst.Settler); ok {
 		return s.SettleTime()
 	}
 	return defaultSettle

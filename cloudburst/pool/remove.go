@@ -25,7 +25,11 @@ func (p *Pool) removeDue(r Row, now time.Time) (time.Time, bool) {
 
 // remove asks the provider to delete the machine of a row. That it is gone only
 // look confirms; until then this is repeated.
-func (p *Pool) remove(ctx context.Context, s Snapshot, r Row, n Node) error {
+func (p *Pool) remove(ctx context.Context, tag cloudburst.Tag) error {
+	s, r, n, wanted := p.row(tag)
+	if !r.Live() || wanted && r.State != Deleting {
+		return nil
+	}
 	now := p.cfg.Now()
 	if r.State != Deleting {
 		why := n.Why

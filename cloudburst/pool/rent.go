@@ -124,8 +124,8 @@ func describe(r *Row, c *partitions.Pool, o cloudburst.Offer) {
 func (p *Pool) create(ctx context.Context, s Snapshot, r Row, c *partitions.Pool, a *account, choices []price.Choice, first bool) error {
 	var last error
 	for _, choice := range choices {
-		if r.InstanceType != choice.InstanceType || r.Region != choice.Region || r.Price != choice.Price {
-			describe(&r, c, choice.Offer)
+		before := r
+		if describe(&r, c, choice.Offer); r != before {
 			if err := p.cfg.Ledger.Learn(ctx, r.Tag, func(row *Row) { describe(row, c, choice.Offer) }); err != nil {
 				return err
 			}
@@ -245,8 +245,12 @@ func (p *Pool) created(ctx context.Context, r Row, c *partitions.Pool, i cloudbu
 	err := p.cfg.Ledger.Learn(ctx, r.Tag, func(row *Row) {
 		learn(row, i)
 		row.Err = ""
-		if row.State == Intent {
+		switch row.State {
+		case Intent:
 			row.State = Created
+		case Gone:
+			row.State, row.DeleteAt, row.Why = Deleting, p.cfg.Now(), "it came after it was given up"
+		case Created, Deleting:
 		}
 		if dear != "" {
 			row.State, row.DeleteAt, row.Why = Deleting, p.cfg.Now(), dear
@@ -293,7 +297,11 @@ func (p *Pool) tryDue(r Row, now time.Time) (time.Time, bool) {
 
 // again finds out what became of an intent: the machine is there, or it is
 // asked for once more with the same tag.
-func (p *Pool) again(ctx context.Context, s Snapshot, r Row, n Node) error {
+func (p *Pool) again(ctx context.Context, tag cloudburst.Tag) error {
+	s, r, n, wanted := p.row(tag)
+	if r.State != Intent || !wanted {
+		return nil
+	}
 	c, a, why := p.poolOf(s, r.Pool)
 	if why != "" {
 		return p.cfg.Ledger.Learn(ctx, r.Tag, func(row *Row) {

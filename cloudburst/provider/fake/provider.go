@@ -2,6 +2,7 @@ package fake
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -13,7 +14,6 @@ func init() {
 	cloudburst.Register(cloudburst.Driver{
 		Name: "fake", New: open,
 		Kind: cloudburst.VM, Billing: time.Second, SelfDestruct: true,
-		Options: []cloudburst.Option{{Name: "market", Help: "name a test published a Cloud under"}},
 	})
 }
 
@@ -22,20 +22,20 @@ var published = struct {
 	clouds map[string]*Cloud
 }{clouds: map[string]*Cloud{}}
 
-// Publish lets a configuration reach a cloud of this process: Type=fake
-// Market=name.
-func Publish(name string, c *Cloud) {
+// Publish lets a configuration reach a cloud of this process: by the
+// ProviderName of a provider of Type=fake.
+func Publish(provider string, c *Cloud) {
 	published.Lock()
 	defer published.Unlock()
-	published.clouds[name] = c
+	published.clouds[provider] = c
 }
 
 func open(o cloudburst.Options) (cloudburst.Provider, error) {
 	published.Lock()
 	defer published.Unlock()
-	c, ok := published.clouds[o.Values["market"]]
+	c, ok := published.clouds[o.Provider]
 	if !ok {
-		return nil, fmt.Errorf("no fake cloud %q was published", o.Values["market"])
+		return nil, errors.New("no fake cloud was published under this name")
 	}
 	return c.Open(o.Provider), nil
 }
@@ -238,4 +238,11 @@ func (p *provider) Extend(ctx context.Context, id cloudburst.InstanceID, until t
 		}
 		return nil
 	})
+}
+
+// SettleTime is the listing lag.
+func (p *provider) SettleTime() time.Duration {
+	p.cloud.mu.Lock()
+	defer p.cloud.mu.Unlock()
+	return p.cloud.cfg.ListLag + p.cloud.cfg.Latency
 }

@@ -384,6 +384,9 @@ func (p *provider) Notify(ctx context.Context, changed chan<- struct{}) error {
 	}
 }
 
+// SettleTime is nothing: a folder is listed as soon as it is written.
+func (p *provider) SettleTime() time.Duration { return 0 }
+
 // DialSSH leads to the sshd of a node with AgentLink=ssh.
 func (p *provider) DialSSH(ctx context.Context, i cloudburst.Instance) (net.Conn, error) {
 	dir, err := p.folder(i.ID)
