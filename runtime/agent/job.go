@@ -263,6 +263,11 @@ func (r *run) reportEnd(exit attempt.Exit, lost string) error {
 			},
 			Streams: r.sizes(),
 		}
+		r.mu.Lock()
+		if k := r.kill; exit.Reason == "" && k != nil && k.Checkpoint {
+			exit.Reason = k.Kill.Reason // it ended on the warning, before the kill itself
+		}
+		r.mu.Unlock()
 		e.Reason, e.KillReason = exitReason(exit.Reason)
 		if p.Reclaimed && e.Reason == agentapi.ExitReason_EXIT_SCRIPT {
 			e.Reason = agentapi.ExitReason_EXIT_RECLAIMED

@@ -51,7 +51,7 @@ func (s *shim) jobHandler() http.Handler {
 			r.Out.Header.Set(attempt.HeaderUID, strconv.FormatUint(uint64(cred.Uid), 10))
 			r.Out.Header.Set(attempt.HeaderGID, strconv.FormatUint(uint64(cred.Gid), 10))
 		},
-		Transport:     &http.Transport{DialContext: s.dialAgent, DisableKeepAlives: true},
+		Transport:     &patient{next: &http.Transport{DialContext: s.dialAgent, DisableKeepAlives: true}},
 		FlushInterval: -1,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, "the node's agent does not answer: "+err.Error(), http.StatusBadGateway)
@@ -68,6 +68,24 @@ func (s *shim) jobHandler() http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// patient asks again when the agent dies over a request that only reads.
+type patient struct{ next http.RoundTripper }
+
+func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
+	deadline := time.Now().Add(agentPatience)
+	for {
+		resp, err := p.next.RoundTrip(r)
+		reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+		if err == nil || !reads || r.Context().Err() != nil || time.Now().After(deadline) {
+			return resp, err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-r.Context().Done():
+		}
+	}
 }
 
 // agentPatience is how long a request of the job waits for an agent that is being

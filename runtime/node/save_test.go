@@ -1,0 +1,207 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sbatchd/sbatchd/runtime/agentapi"
+)
+
+// announce writes the provider's word that the node goes in a while.
+func (n *node) announce(in time.Duration) {
+	n.t.Helper()
+	text, err := json.Marshal(agentapi.Notice{At: time.Now().Add(in), NoticeSeconds: in.Seconds()})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	path := filepath.Join(filepath.Dir(n.state), "notice.json")
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (c *controller) saved(a *agentapi.Attempt, reason string) *agentapi.CheckpointDone {
+	c.t.Helper()
+	return event(c, a, reason+" checkpoint of "+a.Name(), func(r *agentapi.Report) (*agentapi.CheckpointDone, bool) {
+		d := r.GetCheckpointDone()
+		return d, d != nil && d.GetReason() == reason
+	})
+}
+
+// training counts epochs and keeps the count in ckpt/epoch, as a checkpoint hook or a
+// signal asks. It starts from the count it finds.
+const training = `mkdir -p ckpt
+epoch=$(cat ckpt/epoch 2>/dev/null || echo 0)
+echo "start restart=${SLURM_RESTART_COUNT:-0} epoch=$epoch"
+trap 'echo $epoch > ckpt/epoch; echo saved $epoch; exit 0' TERM
+while :; do epoch=$((epoch+1)); echo $epoch > now; sleep 0.05; done`
+
+func TestNoticeSignalSaveAndResume(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, nil)
+	a := agentapi.NewAttempt(60, 0)
+	plan := func(restore int32) func(*agentapi.Launch) {
+		return func(l *agentapi.Launch) {
+			l.Checkpoint = &agentapi.CheckpointPlan{Dir: "ckpt", RestoreNumber: restore, RestoreHook: `echo "restoring $SBATCHD_CHECKPOINT_NUMBER from $SBATCHD_CHECKPOINT_DIR"`}
+		}
+	}
+	n.launch(a, training, plan(-1))
+	n.c.written(a, "out", "start restart=0 epoch=0\n")
+	time.Sleep(400 * time.Millisecond)
+	n.announce(20 * time.Second)
+	d := n.c.saved(a, "reclaim")
+	if d.GetNumber() != 1 || d.GetBytes() == 0 || len(d.GetManifestSha256()) != 64 {
+		t.Errorf("checkpoint: %v", d)
+	}
+	e := n.c.exited(a)
+	if e.GetReason() != agentapi.ExitReason_EXIT_RECLAIMED || !e.GetNotice() || e.GetCode() != 0 {
+		t.Errorf("exit after the notice: %v", e)
+	}
+	n.c.finished(a)
+	if n.c.count(agentapi.NewAttempt(0, 0), func(r *agentapi.Report) bool { return r.GetNotice() != nil }) != 1 {
+		t.Error("the notice was not reported once")
+	}
+	var at int
+	if _, err := fmt.Sscanf(n.c.output(a, "out"), "start restart=0 epoch=0\nsaved %d\n", &at); err != nil || at == 0 {
+		t.Fatalf("output %q: %v", n.c.output(a, "out"), err)
+	}
+
+	// The next node: another machine with the same controller.
+	m := newNode(t, nil)
+	m.c.store = n.c.store
+	b := agentapi.NewAttempt(60, 1)
+	m.launch(b, training, plan(0))
+	if s := m.c.started(b); s.GetRestoredNumber() != 1 {
+		t.Errorf("started: %v", s)
+	}
+	m.c.written(b, "out", fmt.Sprintf("start restart=1 epoch=%d\n", at))
+	if out := m.c.output(b, "out"); !strings.HasPrefix(out, "restoring 1 from "+m.workDir()+"/ckpt\n") && os.Geteuid() == 0 {
+		t.Errorf("output %q", out)
+	}
+}
+
+func TestNoticeWithHook(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, nil)
+	a := agentapi.NewAttempt(61, 0)
+	n.launch(a, "trap 'echo TERM reached it' TERM\nmkdir ckpt; echo ready\nwhile :; do sleep 0.05; done", func(l *agentapi.Launch) {
+		l.Checkpoint = &agentapi.CheckpointPlan{
+			Dir: "ckpt", RestoreNumber: -1,
+			Hook: `echo "$SLURM_JOB_ID $SLURM_RESTART_COUNT $SBATCHD_CHECKPOINT_REASON" > "$SBATCHD_CHECKPOINT_DIR/by-hook"; [ "$SBATCHD_CHECKPOINT_SECONDS" -gt 5 ] && echo hooked`,
+		}
+	})
+	n.c.written(a, "out", "ready")
+	n.announce(20 * time.Second)
+	n.c.saved(a, "reclaim")
+	e := n.c.exited(a)
+	if e.GetReason() != agentapi.ExitReason_EXIT_RECLAIMED || e.GetSignal() != int32(syscall.SIGKILL) {
+		t.Errorf("exit: %v", e)
+	}
+	n.c.finished(a)
+	if out := n.c.output(a, "out"); out != "ready\nhooked\n" {
+		t.Errorf("output %q", out)
+	}
+	if err := n.c.output(a, "err"); !strings.Contains(err, "DUE TO PREEMPTION ***\n") {
+		t.Errorf("stderr %q", err)
+	}
+	m := newNode(t, nil)
+	m.c.store = n.c.store
+	b := agentapi.NewAttempt(61, 1)
+	m.launch(b, "cat ckpt/by-hook", func(l *agentapi.Launch) {
+		l.Checkpoint = &agentapi.CheckpointPlan{Dir: "ckpt"}
+	})
+	m.c.finished(b)
+	if out := m.c.output(b, "out"); out != "61 0 reclaim\n" {
+		t.Errorf("restored %q", out)
+	}
+}
+
+// TestAgentKilledDuringReclaim kills the agent between the notice and the end: the
+// save happens all the same and the job is reported once as reclaimed.
+func TestAgentKilledDuringReclaim(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, nil)
+	a := agentapi.NewAttempt(62, 0)
+	n.launch(a, "mkdir ckpt; echo ready\nwhile :; do sleep 0.05; done", func(l *agentapi.Launch) {
+		l.Checkpoint = &agentapi.CheckpointPlan{Dir: "ckpt", RestoreNumber: -1, Hook: `sleep 1; echo x > ckpt/x`}
+	})
+	n.c.written(a, "out", "ready")
+	n.announce(25 * time.Second)
+	for range 4 {
+		time.Sleep(450 * time.Millisecond)
+		n.killAgent()
+	}
+	e := n.c.exited(a)
+	if e.GetReason() != agentapi.ExitReason_EXIT_RECLAIMED {
+		t.Errorf("exit: %v", e)
+	}
+	n.c.saved(a, "reclaim")
+	n.c.finished(a)
+	n.release(a)
+}
+
+func TestIntervalAndOrderedCheckpoints(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, nil)
+	a := agentapi.NewAttempt(63, 0)
+	n.launch(a, "mkdir ckpt; echo data > ckpt/f; echo ready; sleep 30", func(l *agentapi.Launch) {
+		l.Checkpoint = &agentapi.CheckpointPlan{Dir: "ckpt", RestoreNumber: -1, IntervalS: 1}
+	})
+	n.c.written(a, "out", "ready")
+	n.c.saved(a, "interval")
+	n.order(a, &agentapi.Order{What: &agentapi.Order_Checkpoint{Checkpoint: &agentapi.Checkpoint{Reason: "user"}}})
+	n.c.saved(a, "user")
+	n.order(a, &agentapi.Order{What: &agentapi.Order_Kill{Kill: &agentapi.Kill{
+		Reason: agentapi.KillReason_KILL_PREEMPT, Checkpoint: true, CheckpointSeconds: 10,
+	}}})
+	n.c.saved(a, "preempt")
+	if e := n.c.exited(a); e.GetKillReason() != agentapi.KillReason_KILL_PREEMPT {
+		t.Errorf("exit: %v", e)
+	}
+	n.c.finished(a)
+}
+
+// TestCancelCutsASaveShort: who cancels wants no checkpoint.
+func TestCancelCutsASaveShort(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, nil)
+	a := agentapi.NewAttempt(64, 0)
+	n.launch(a, "echo ready; sleep 60", func(l *agentapi.Launch) {
+		l.Checkpoint = &agentapi.CheckpointPlan{Dir: "ckpt", RestoreNumber: -1, Hook: "sleep 60"}
+	})
+	n.c.written(a, "out", "ready")
+	n.announce(2 * time.Minute)
+	time.Sleep(time.Second)
+	start := time.Now()
+	n.order(a, &agentapi.Order{What: &agentapi.Order_Kill{Kill: &agentapi.Kill{Reason: agentapi.KillReason_KILL_CANCEL}}})
+	n.c.exited(a)
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	n.c.finished(a)
+}
+
+func TestNoticeBeforeTheJobStarts(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, nil)
+	n.announce(20 * time.Second)
+	event(n.c, agentapi.NewAttempt(0, 0), "notice", func(r *agentapi.Report) (bool, bool) { return true, r.GetNotice() != nil })
+	a := agentapi.NewAttempt(65, 0)
+	n.launch(a, "echo ran", nil)
+	if e := n.c.exited(a); e.GetReason() != agentapi.ExitReason_EXIT_RECLAIMED {
+		t.Errorf("exit: %v", e)
+	}
+	n.c.finished(a)
+	if out := n.c.output(a, "out"); out != "" {
+		t.Errorf("it ran: %q", out)
+	}
+}
