@@ -46,7 +46,7 @@ type Driver struct {
 type Options struct {
 	Provider    string            // ProviderName
 	ClusterUUID string            // ours
-	StateDir    string            // a folder of the controller the driver may keep things in
+	StateDir    string            // a folder of the controller for this provider alone
 	NodeBinary  string            // path of sbatchd-node; "" is beside the running program
 	Values      map[string]string // options by lower-case name; secrets among them
 	Log         *slog.Logger      // never nil

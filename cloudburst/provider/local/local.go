@@ -64,8 +64,8 @@ type provider struct {
 	log      *slog.Logger
 }
 
-// New makes the provider. Its machines live below Options.StateDir, which must
-// not be on a file system that forgets. A faulty market file is an error.
+// New makes the provider. Its machines live in Options.StateDir, which must not
+// be on a file system that forgets, nor have a long path: unix sockets lie in it. A faulty market file is an error.
 func New(o cloudburst.Options) (cloudburst.Provider, error) {
 	p, err := open(o)
 	if err != nil {
@@ -76,7 +76,7 @@ func New(o cloudburst.Options) (cloudburst.Provider, error) {
 
 func open(o cloudburst.Options) (*provider, error) {
 	p := &provider{
-		name: o.Provider, dir: filepath.Join(o.StateDir, o.Provider),
+		name: o.Provider, dir: filepath.Clean(o.StateDir),
 		binary: o.NodeBinary, market: o.Values["market"],
 		isolated: canIsolate(), log: o.Log,
 	}

@@ -120,7 +120,7 @@ func newSite(t *testing.T, plain bool, market string) *site {
 		t.Fatal(err)
 	}
 	s := &site{t: t, dir: dir, plain: plain, uuid: providertest.UUID(), opts: cloudburst.Options{
-		Provider: "here", StateDir: dir, NodeBinary: bin, Values: map[string]string{},
+		Provider: "here", StateDir: filepath.Join(dir, "here"), NodeBinary: bin, Values: map[string]string{},
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}}
 	if market != "" {
