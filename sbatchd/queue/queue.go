@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sbatchd/sbatchd/partitions"
+	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/state"
 	"github.com/sbatchd/sbatchd/sbatchd/store"
 	"github.com/sbatchd/sbatchd/slurmrest/errno"
@@ -27,6 +28,7 @@ type Queue struct {
 	now     func() time.Time
 
 	inbox    chan *command
+	stopped  chan struct{} // closed when Run is over
 	current  atomic.Pointer[state.State]
 	watchers watchers
 	idem     map[idemKey]store.IdempotencyKey // owned by Run
@@ -60,8 +62,8 @@ func Open(ctx context.Context, cfg *partitions.Config, j store.Journal, now func
 	}
 	q := &Queue{
 		journal: j, log: log, now: now,
-		inbox: make(chan *command, inboxSize),
-		idem:  map[idemKey]store.IdempotencyKey{},
+		inbox: make(chan *command, inboxSize), stopped: make(chan struct{}),
+		idem: map[idemKey]store.IdempotencyKey{},
 	}
 	for _, k := range loaded.Idempotency {
 		q.idem[idemKey{k.UID, k.Key}] = k
@@ -77,6 +79,7 @@ func (q *Queue) Snapshot() *state.State { return q.current.Load() }
 
 // Run is the owner's loop. It returns when ctx ends (nil) or a commit failed.
 func (q *Queue) Run(ctx context.Context) error {
+	defer close(q.stopped)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -106,7 +109,7 @@ func (q *Queue) Run(ctx context.Context) error {
 
 // runBatch applies, commits, publishes and answers.
 func (q *Queue) runBatch(ctx context.Context, batch []*command) error {
-	w := &work{q: q, State: q.current.Load(), Now: q.now(), runs: map[string]int{}}
+	w := &work{q: q, State: q.current.Load(), Now: q.now(), runs: map[job.Attempt]int{}}
 	before := w.State
 	answers := make([]error, len(batch))
 	for i, c := range batch {
@@ -145,6 +148,9 @@ func (q *Queue) runBatch(ctx context.Context, batch []*command) error {
 // errBusy is what a full inbox answers: Slurm's retryable error.
 var errBusy = errno.Errno(11) // EAGAIN: "Resource temporarily unavailable"
 
+// errStopped is what commands get that were waiting when the owner stopped.
+var errStopped = errors.New("the queue has stopped")
+
 // send runs do in the owner's loop and returns its answer after the commit.
 func (q *Queue) send(ctx context.Context, actor string, do func(*work) error) error {
 	c := &command{actor: actor, do: do, done: make(chan error, 1)}
@@ -153,12 +159,7 @@ func (q *Queue) send(ctx context.Context, actor string, do func(*work) error) er
 	default:
 		return errBusy
 	}
-	select {
-	case err := <-c.done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return q.answer(ctx, c)
 }
 
 // internal runs do for a part of the controller itself, waiting for room.
@@ -169,11 +170,24 @@ func (q *Queue) internal(ctx context.Context, part string, do func(*work) error)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	return q.answer(ctx, c)
+}
+
+// answer waits for a command's answer. After Run is over there is none: whether
+// the command was done, only the next start knows.
+func (q *Queue) answer(ctx context.Context, c *command) error {
 	select {
 	case err := <-c.done:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-q.stopped:
+	}
+	select {
+	case err := <-c.done:
+		return err
+	default:
+		return errStopped
 	}
 }
 

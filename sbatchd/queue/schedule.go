@@ -70,7 +70,7 @@ func (q *Queue) pass(ctx context.Context, s *state.State) error {
 // start does one decision, or leaves it when the state has moved on: the next
 // pass sees the job again.
 func (w *work) start(d scheduler.Start) {
-	before := *w
+	before := w.point()
 	err := func() error {
 		for _, a := range d.Nodes {
 			n, ok := w.Node(a.Node)
@@ -86,7 +86,7 @@ func (w *work) start(d scheduler.Start) {
 		return w.emit(state.JobAllocated{ID: d.Job, Partition: d.Partition, Nodes: d.Nodes, At: w.Now})
 	}()
 	if err != nil {
-		w.State, w.events = before.State, before.events
+		w.back(before)
 		w.q.log.Debug("decision dropped", "job", d.Job, "err", err)
 	}
 }

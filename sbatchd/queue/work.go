@@ -27,11 +27,12 @@ type work struct {
 	insts  ordered[string]
 	forget []uint32
 	drop   []string
-	runs   map[string]int // attempt -> place in runRows
+	runs   map[job.Attempt]int // place in runRow
 	runRow []*job.Run
 	blobs  []store.Blob
 	idem   []store.IdempotencyKey
 
+	undo    []undoRun       // of the present command
 	denials []state.Audited // kept although their command failed
 	save    savepoint
 }
@@ -40,6 +41,14 @@ type work struct {
 type savepoint struct {
 	state                             *state.State
 	events, forget, drop, blobs, idem int
+	undo                              int
+}
+
+// undoRun is a row of runRow as it was before the present command replaced it;
+// nil was none.
+type undoRun struct {
+	at  int
+	was *job.Run
 }
 
 // ordered is a list without duplicates, in order of first mention.
@@ -62,22 +71,35 @@ func (o *ordered[K]) add(keys []K) {
 }
 
 func (w *work) begin() {
-	w.save = savepoint{w.State, len(w.events), len(w.forget), len(w.drop), len(w.blobs), len(w.idem)}
+	w.undo = w.undo[:0]
+	w.save = w.point()
 }
 
-// rollback forgets what the command did since begin. Rows it marked are
-// written again with their old values, which is harmless; runs it replaced
-// belong to events that are gone, so they are restored from the state.
-func (w *work) rollback() {
-	s := w.save
+func (w *work) point() savepoint {
+	return savepoint{w.State, len(w.events), len(w.forget), len(w.drop), len(w.blobs), len(w.idem), len(w.undo)}
+}
+
+// back returns to a savepoint of the present command. Rows that were marked
+// since are written again with their old values, which is harmless.
+func (w *work) back(s savepoint) {
 	w.State = s.state
 	w.events, w.forget, w.drop = w.events[:s.events], w.forget[:s.forget], w.drop[:s.drop]
 	w.blobs, w.idem = w.blobs[:s.blobs], w.idem[:s.idem]
-	for i, r := range w.runRow {
-		if j, ok := w.Job(r.Job); ok && j.Run != nil && j.Run.Attempt == r.Attempt {
-			w.runRow[i] = j.Run
+	for i := len(w.undo) - 1; i >= s.undo; i-- {
+		u := w.undo[i]
+		if u.was != nil {
+			w.runRow[u.at] = u.was
+			continue
 		}
+		delete(w.runs, w.runRow[u.at].Attempt)
+		w.runRow = w.runRow[:u.at]
 	}
+	w.undo = w.undo[:s.undo]
+}
+
+// rollback forgets what the command did since begin, save that it was denied.
+func (w *work) rollback() {
+	w.back(w.save)
 	denials := w.denials
 	w.denials = nil
 	for _, d := range denials {
@@ -112,12 +134,13 @@ func (w *work) emit(e state.Event) error {
 	w.forget = append(w.forget, ch.Forget...)
 	w.drop = append(w.drop, ch.DropNodes...)
 	for _, r := range ch.Runs {
-		key := r.Attempt.String()
-		if at, ok := w.runs[key]; ok {
+		if at, ok := w.runs[r.Attempt]; ok {
+			w.undo = append(w.undo, undoRun{at, w.runRow[at]})
 			w.runRow[at] = r
 			continue
 		}
-		w.runs[key] = len(w.runRow)
+		w.undo = append(w.undo, undoRun{len(w.runRow), nil})
+		w.runs[r.Attempt] = len(w.runRow)
 		w.runRow = append(w.runRow, r)
 	}
 	return nil
