@@ -17,8 +17,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/containerd/containerd/api/types/runc/options"
 	client "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
@@ -41,6 +43,7 @@ type Config struct {
 	Init         string   // static program that runs execinit.Main as "exec DIR"; "" for this one
 	CgroupParent string   // "" for /sbatchd
 	CDIDirs      []string // nil for /etc/cdi and /var/run/cdi
+	RuncState    string   // runc's folder, on a file system that a restart empties; "" beside the socket
 }
 
 // Runtime implements container.Runtime.
@@ -66,6 +69,10 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Runtime, error) {
 		if cfg.Init, err = os.Executable(); err != nil {
 			return nil, err
 		}
+	}
+	if cfg.RuncState == "" {
+		// runc's own default is one for the whole machine.
+		cfg.RuncState = filepath.Join(filepath.Dir(cfg.Address), "runc")
 	}
 	if cfg.State, err = filepath.Abs(cfg.State); err != nil {
 		return nil, err
@@ -215,13 +222,16 @@ func (r *Runtime) create(ctx context.Context, c *Container, spec container.Spec,
 		client.WithImage(img),
 		client.WithSnapshotter(r.cfg.Snapshotter),
 		client.WithNewSnapshot(spec.ID, img),
-		client.WithRuntime(runcRuntime, nil),
+		client.WithRuntime(runcRuntime, &options.Options{Root: r.cfg.RuncState}),
 		client.WithContainerLabels(spec.Labels),
 		client.WithSpec(s))
 	if err != nil {
 		return fmt.Errorf("create container: %w", err)
 	}
 	task, err := made.NewTask(ctx, cio.NullIO)
+	if errdefs.IsAlreadyExists(err) || err != nil && strings.Contains(err.Error(), "failed to start shim: mkdir") {
+		return fmt.Errorf("%w: %w", errRemains, err)
+	}
 	if err != nil {
 		return fmt.Errorf("create task: %w", err)
 	}
@@ -327,33 +337,4 @@ func (c *Container) Delete(ctx context.Context) error {
 		return fmt.Errorf("delete %s: %w", c.ID(), err)
 	}
 	return nil
-}
-
-// forget takes a container out of containerd: task, record and snapshot.
-// What is not there is fine.
-func (r *Runtime) forget(ctx context.Context, id string) error {
-	made, err := r.client.LoadContainer(ctx, id)
-	switch {
-	case errdefs.IsNotFound(err):
-		err := r.client.SnapshotService(r.cfg.Snapshotter).Remove(ctx, id)
-		return ignoreNotFound(err, "remove snapshot")
-	case err != nil:
-		return fmt.Errorf("load container: %w", err)
-	}
-	task, err := made.Task(ctx, nil)
-	if err == nil {
-		if _, err = task.Delete(ctx, client.WithProcessKill); ignoreNotFound(err, "") != nil {
-			return fmt.Errorf("delete task: %w", err)
-		}
-	} else if ignoreNotFound(err, "") != nil {
-		return fmt.Errorf("find task: %w", err)
-	}
-	return ignoreNotFound(made.Delete(ctx, client.WithSnapshotCleanup), "delete container")
-}
-
-func ignoreNotFound(err error, what string) error {
-	if err == nil || errdefs.IsNotFound(err) {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", what, err)
 }

@@ -20,6 +20,10 @@ const (
 	longPause   = time.Second
 )
 
+// errRemains says that containerd is still taking away what an attempt that was
+// cut off had made.
+var errRemains = errors.New("remains of an earlier attempt")
+
 // patiently does something that needs containerd, again if containerd or its
 // shim went away under it, until it is done or ctx ends.
 func (r *Runtime) patiently(ctx context.Context, do func(context.Context) error) error {
@@ -58,7 +62,7 @@ func passing(err error) bool {
 	if errors.As(err, &start) {
 		return false
 	}
-	if errdefs.IsUnavailable(err) || errors.Is(err, context.DeadlineExceeded) || errdefs.IsDeadlineExceeded(err) || errdefs.IsAborted(err) {
+	if errors.Is(err, errRemains) || errdefs.IsUnavailable(err) || errors.Is(err, context.DeadlineExceeded) || errdefs.IsDeadlineExceeded(err) || errdefs.IsAborted(err) {
 		return true
 	}
 	// These come as errors of unknown kind from inside containerd, when the

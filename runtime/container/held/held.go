@@ -99,21 +99,24 @@ func (c *Container) Abandon() (bool, error) {
 }
 
 // AwaitStart returns when the script runs or has ended; else it says why
-// neither will happen. The init is process pid; it is not running when the
-// error is a *container.StartError or the class ErrInfra.
+// neither will happen. The init is process pid, 0 for one that is dead.
 func (c *Container) AwaitStart(ctx context.Context, pid int) error {
 	w, err := newWatch(c.dir)
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("watch process %d: %w", pid, err)
-	}
-	dead := err != nil
+	fd, dead := -1, pid <= 0
 	if !dead {
-		defer unix.Close(fd)
+		fd, err = unix.PidfdOpen(pid, 0)
+		switch {
+		case err == nil:
+			defer unix.Close(fd)
+		case errors.Is(err, unix.ESRCH):
+			dead = true
+		default:
+			return fmt.Errorf("watch process %d: %w", pid, err)
+		}
 	}
 	for {
 		var r execinit.Result
