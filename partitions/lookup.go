@@ -134,3 +134,6 @@ func (p *Partition) Allows(t Trust) bool {
 	}
 	return false
 }
+
+// Down reports whether the pool rents nothing (State=DOWN).
+func (p *Pool) Down() bool { return p.State != "" && p.State != "UP" }

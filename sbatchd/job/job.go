@@ -22,7 +22,9 @@ type Job struct {
 	Priority uint32 `json:"priority"` // 0 is held
 	// Partition is the one the job runs or ran in; before it starts, the first requested.
 	Partition string `json:"partition"`
-	Restarts  uint32 `json:"restarts,omitempty"` // which run this is; in every attempt key
+	// Restarts is which run this is, in every attempt key. Nodes that were given
+	// but never told to run the job do not count.
+	Restarts uint32 `json:"restarts,omitempty"`
 	// LaunchFailures counts requeues in a row that were the system's fault (MaxBatchRequeue).
 	LaunchFailures int `json:"launch_failures,omitempty"`
 	// Reclaims counts lost or preempted runs (--max-restarts).
@@ -140,8 +142,10 @@ type Run struct {
 	Notice time.Time `json:"notice,omitzero"`
 	// NoticeAsked: an admin announced it, the provider didn't.
 	NoticeAsked bool `json:"notice_asked,omitempty"`
-	// Limit is the time limit in minutes the nodes were told at launch.
-	Limit uint32 `json:"limit,omitempty"`
+	// Limit is the time limit in minutes the nodes were told at launch;
+	// LimitChanges counts the changes since, so that each is told once.
+	Limit        uint32 `json:"limit,omitempty"`
+	LimitChanges uint32 `json:"limit_changes,omitempty"`
 }
 
 // Sent is a signal asked for: to the batch script alone, or to all of the job.

@@ -164,6 +164,12 @@ func (n *Node) Schedulable() bool {
 	return !n.Down && n.Flags&(Drain|Fail|PoweringDown|PowerDown|NotResponding|Reclaimed) == 0
 }
 
+// RemovedReason marks a node that left the config while something lives on it.
+const RemovedReason = "removed from the config"
+
+// Removed says whether the node left the config: it goes when it is empty.
+func (n *Node) Removed() bool { return n.Flags.Has(Drain) && n.Reason == RemovedReason }
+
 // GresCount is how many devices of name (and type, if not empty) the node has.
 func (n *Node) GresCount(name, typ string) int {
 	c := 0

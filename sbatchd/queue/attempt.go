@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sbatchd/sbatchd/sbatchd/job"
+	"github.com/sbatchd/sbatchd/sbatchd/node"
 	"github.com/sbatchd/sbatchd/sbatchd/state"
 )
 
@@ -32,9 +33,27 @@ func (q *Queue) Ordered(ctx context.Context, a job.Attempt, hosts []job.Host) (o
 		if ok = !j.Flags.Has(job.Completing); !ok || !j.Run.Ordered.IsZero() {
 			return nil
 		}
+		if ok = w.standing(j.Run, hosts); !ok {
+			return nil
+		}
 		return w.emit(state.JobOrdered{Attempt: a, At: w.Now, Hosts: hosts})
 	})
 	return ok, err
+}
+
+// standing says whether a run's nodes are still the machines that its order was
+// made for, and there to take it.
+func (w *work) standing(r *job.Run, hosts []job.Host) bool {
+	for i, a := range r.Nodes {
+		n, ok := w.Node(a.Node)
+		if !ok || !n.Up() || n.Flags.Has(node.Reclaimed) {
+			return false
+		}
+		if len(hosts) > 0 && (len(hosts) != len(r.Nodes) || hosts[i].Node != n.Name || n.Pool != "" && hosts[i].Instance != n.Instance) {
+			return false
+		}
+	}
+	return true
 }
 
 // Progress is the agent's word for what it does before the script runs.
@@ -124,6 +143,7 @@ func (q *Queue) LaunchFailed(ctx context.Context, a job.Attempt, f job.LaunchFai
 			e.State, e.Reason, e.Requeue, e.LaunchFailure = job.BootFail, job.ReasonNone, true, true
 			if j.LaunchFailures+1 > w.Config.MaxBatchRequeue {
 				e.Hold, e.Reason = true, job.ReasonMaxRequeue
+				e.Detail = fmt.Sprintf("could not be launched %d times in a row, last: %s", j.LaunchFailures+1, f.Message)
 			}
 			if err := w.avoid(j.Run.Nodes[0].Node, "launch failed: "+f.Message); err != nil {
 				return err
@@ -177,7 +197,7 @@ func (w *work) again(j *job.Job) time.Time {
 func (q *Queue) Finished(ctx context.Context, a job.Attempt) error {
 	return q.report(ctx, a, func(w *work, j *job.Job) error {
 		if !j.Flags.Has(job.Completing) {
-			return nil // its end was never reported: not believable
+			return w.loseAttempt(j, job.NodeFail, "the node has nothing of it left and did not say how it ended")
 		}
 		return w.clear(a, w.again(j))
 	})

@@ -85,9 +85,18 @@ func (q *Queue) Hold(ctx context.Context, who auth.Identity, id uint32) error {
 		if who.Role == auth.Admin && who.UID != j.UID {
 			reason = job.ReasonHeldAdmin
 		}
-		zero := uint32(0)
-		return w.emit(state.JobUpdated{ID: id, Priority: &zero, Reason: &reason})
+		return w.hold(j, reason)
 	})
+}
+
+// hold never makes less of a hold that is there: a user must not turn an
+// admin's into one of his own.
+func (w *work) hold(j *job.Job, reason job.Reason) error {
+	if j.Held() && j.Reason.Held() && reason == job.ReasonHeldUser {
+		return nil
+	}
+	zero := uint32(0)
+	return w.emit(state.JobUpdated{ID: j.ID.Raw, Priority: &zero, Reason: &reason})
 }
 
 // Release lets a held job start again; an admin's hold only by an admin.
@@ -103,7 +112,7 @@ func (q *Queue) Release(ctx context.Context, who auth.Identity, id uint32) error
 			return w.deny(who, "release")
 		}
 		prio, none := priorityOf(j.Spec), job.ReasonNone
-		return w.emit(state.JobUpdated{ID: id, Priority: &prio, Reason: &none, Eligible: w.Now})
+		return w.emit(state.JobUpdated{ID: id, Priority: &prio, Reason: &none, Eligible: w.Now, Fresh: true})
 	})
 }
 
@@ -176,10 +185,16 @@ func (q *Queue) Update(ctx context.Context, who auth.Identity, id uint32, c Chan
 			if *c.Priority != 0 && who.Role != auth.Admin {
 				return w.deny(who, "update priority")
 			}
-			up.Priority = c.Priority
-			if *c.Priority == 0 {
+			switch held := j.Held() && j.Reason.Held(); {
+			case *c.Priority != 0:
+				up.Priority = c.Priority
+				if held {
+					none := job.ReasonNone
+					up.Reason = &none
+				}
+			case !held:
 				r := job.ReasonHeldUser
-				up.Reason = &r
+				up.Priority, up.Reason = c.Priority, &r
 			}
 		}
 		up.Spec = &spec
@@ -209,7 +224,7 @@ func (w *work) changeSpec(who auth.Identity, j *job.Job, s *job.Spec, c Change, 
 			up.Priority = &p
 		}
 	}
-	if !scheduler.CheckDependency(w.State, s.Dependency) {
+	if c.Dependency != nil && !scheduler.CheckDependency(w.State, s.Dependency) {
 		return errno.Dependency
 	}
 	pendingOnly := c.Partition != nil || c.Features != nil || c.NodesMin != nil || c.NodesMax != nil ||
@@ -235,6 +250,9 @@ func (w *work) changeSpec(who auth.Identity, j *job.Job, s *job.Spec, c Change, 
 	parts, err := w.partitions(auth.Identity{User: j.User, UID: j.UID, GID: j.GID, Groups: j.Groups, Role: auth.User}, s.Partitions)
 	if err != nil {
 		return err
+	}
+	if c.Partition != nil {
+		s.Partitions = names(parts)
 	}
 	return w.feasible(s, parts)
 }

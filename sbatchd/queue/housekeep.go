@@ -7,6 +7,7 @@ import (
 	"github.com/sbatchd/sbatchd/partitions"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
+	"github.com/sbatchd/sbatchd/sbatchd/scheduler"
 	"github.com/sbatchd/sbatchd/sbatchd/state"
 )
 
@@ -14,11 +15,10 @@ import (
 // fails keeps the others from nothing.
 func (q *Queue) housekeep(w *work) error {
 	for _, step := range []func(*work) error{silentNodes, powerDown, keepMinimum, limits, queueTimeouts, forget} {
-		before := w.State
-		events := len(w.events)
+		before := w.point()
 		if err := step(w); err != nil {
 			q.log.Error("housekeeping", "err", err)
-			w.State, w.events = before, w.events[:events]
+			w.back(before)
 		}
 	}
 	return nil
@@ -29,32 +29,43 @@ func (q *Queue) housekeep(w *work) error {
 // rented machine is deleted and a static node's jobs are taken back.
 func silentNodes(w *work) error {
 	fence := w.Config.FenceTimeout + w.Config.FenceTimeout/10
+	const why = "no word from the agent for FenceTimeout"
 	for n := range w.Nodes() {
 		if n.Flags&(node.PoweredDown|node.PoweringUp|node.PoweringDown) != 0 || n.LastSeen.IsZero() {
 			continue
 		}
 		quiet := w.Now.Sub(n.LastSeen)
 		if quiet > w.Config.SlurmdTimeout && !n.Flags.Has(node.NotResponding) {
-			if err := w.emit(state.NodeMarked{Name: n.Name, Set: node.NotResponding, Reason: "Not responding", At: w.Now}); err != nil {
+			if err := w.notResponding(n); err != nil {
 				return err
 			}
 		}
 		if quiet <= fence {
 			continue
 		}
-		if n.Pool != "" {
-			if err := w.emit(state.NodePoweringDown{Name: n.Name, Why: "no word from the agent for FenceTimeout", At: w.Now}); err != nil {
-				return err
-			}
-			continue
+		var err error
+		switch {
+		case n.Pool != "":
+			err = w.giveBack(n, why)
+		case len(n.Jobs) > 0:
+			err = w.nodeGone(n.Name, why)
 		}
-		if len(n.Jobs) > 0 {
-			if err := w.nodeGone(n.Name, "no word from the agent for FenceTimeout"); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// notResponding shows a node DOWN*. Its jobs run on: they end at the fence, or
+// not at all if the agent comes back in time.
+func (w *work) notResponding(n *node.Node) error {
+	down := true
+	m := state.NodeMarked{Name: n.Name, Set: node.NotResponding, Down: &down, At: w.Now}
+	if n.Reason == "" {
+		m.Reason = "Not responding"
+	}
+	return w.emit(m)
 }
 
 // powerDown gives machines back: late ones, announced ones, unwanted ones and
@@ -78,7 +89,7 @@ func powerDown(w *work) error {
 			why = "reclaimed"
 		case n.Flags.Has(node.PowerDown):
 			why = "power down"
-		case n.Reason == "removed from the config" && n.Flags.Has(node.Drain):
+		case n.Removed():
 			why = n.Reason
 		case idleTooLong(w, n):
 			why = "idle for SuspendTime"
@@ -96,7 +107,30 @@ func powerDown(w *work) error {
 			}
 			continue
 		}
-		if err := w.emit(state.NodePoweringDown{Name: n.Name, Why: why, At: w.Now}); err != nil {
+		if err := w.giveBack(n, why); err != nil {
+			return err
+		}
+	}
+	return dropRemoved(w)
+}
+
+// giveBack starts the deletion of a node's machine. Jobs it was given to but
+// that were never sent go back to the queue at once; for the others only the
+// provider's word that the machine is gone is proof that they do not run.
+func (w *work) giveBack(n *node.Node, why string) error {
+	if err := w.takeBack(n, why); err != nil {
+		return err
+	}
+	return w.emit(state.NodePoweringDown{Name: n.Name, Why: why, At: w.Now})
+}
+
+// dropRemoved lets nodes go that left the config and are empty.
+func dropRemoved(w *work) error {
+	for n := range w.Nodes() {
+		if !n.Removed() || len(n.Jobs) > 0 || n.Instance != "" {
+			continue
+		}
+		if err := w.emit(state.NodeRemoved{Name: n.Name}); err != nil {
 			return err
 		}
 	}
@@ -135,7 +169,7 @@ func poolSize(w *work, pool *partitions.Pool) int {
 // keepMinimum resumes nodes of pools that have fewer than MinNodes.
 func keepMinimum(w *work) error {
 	for _, pool := range w.Config.Pools {
-		if pool.MinNodes == 0 || w.Pools[pool.Name].Until.After(w.Now) {
+		if pool.MinNodes == 0 || pool.Down() || w.Pools[pool.Name].Until.After(w.Now) {
 			continue
 		}
 		missing := pool.MinNodes - poolSize(w, pool)
@@ -219,13 +253,29 @@ func (w *work) overflow(j *job.Job) error {
 	})
 }
 
-// forget takes jobs out of memory MinJobAge after their end, and ledger rows a
-// day after the machine is gone.
+// keepRows is how long a submission's key and the row of a machine that is gone
+// are remembered.
+const keepRows = 24 * time.Hour
+
+// forget takes jobs out of memory MinJobAge after their end, save those that a
+// pending job depends on: how they ended must stay known. Ledger rows and
+// submission keys go after a day.
 func forget(w *work) error {
+	wanted := map[uint32]bool{}
+	for j := range w.Pending() {
+		for _, id := range scheduler.DependsOn(j.Spec.Dependency) {
+			wanted[id] = true
+		}
+	}
 	var old []uint32
 	for j := range w.Jobs() {
-		if j.State.Final() && !j.Active() && !j.End.IsZero() && w.Now.Sub(j.End) > w.Config.MinJobAge {
+		if j.State.Final() && !j.Active() && !wanted[j.ID.Raw] && w.Now.Sub(j.End) > w.Config.MinJobAge {
 			old = append(old, j.ID.Raw)
+		}
+	}
+	for key, k := range w.q.idem {
+		if w.Now.Sub(k.Time) > keepRows {
+			delete(w.q.idem, key)
 		}
 	}
 	for _, id := range old {
@@ -235,7 +285,7 @@ func forget(w *work) error {
 	}
 	var tags []string
 	for i := range w.Instances() {
-		if i.State == node.Gone && w.Now.Sub(i.GoneAt) > 24*time.Hour {
+		if i.State == node.Gone && w.Now.Sub(i.GoneAt) > keepRows {
 			tags = append(tags, i.Tag)
 		}
 	}

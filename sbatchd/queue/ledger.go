@@ -97,9 +97,21 @@ func (q *Queue) NotRented(ctx context.Context, name string, incarnation uint32, 
 		if err := w.nodeGone(name, why); err != nil {
 			return err
 		}
-		return w.emit(state.NodePoweredDown{Name: name, At: w.Now})
+		if err := w.emit(state.NodePoweredDown{Name: name, At: w.Now}); err != nil {
+			return err
+		}
+		if w.Pools[n.Pool].Until.After(w.Now) {
+			return nil
+		}
+		// Not again at once, or the job and the pool would go round in circles.
+		status := state.PoolStatus{Until: w.Now.Add(asideFor), Why: why}
+		return w.emit(state.PoolMarked{Pool: n.Pool, Status: status})
 	})
 }
+
+// asideFor is how long a pool rests that rented nothing and did not say for how
+// long.
+const asideFor = 10 * time.Second
 
 // MarkPool sets a pool aside until a time, or with the zero time makes it
 // usable again.

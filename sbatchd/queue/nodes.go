@@ -56,7 +56,7 @@ func (q *Queue) NodeSeen(ctx context.Context, name string, load float64, freeMiB
 			return nil
 		}
 		if n.Flags.Has(node.NotResponding) {
-			if err := w.emit(state.NodeMarked{Name: name, Clear: node.NotResponding, At: w.Now}); err != nil {
+			if err := w.emit(state.NodeBack{Name: name, At: w.Now}); err != nil {
 				return err
 			}
 		}
@@ -78,16 +78,13 @@ func (w *work) notice(name string, deadline time.Time, asked bool) error {
 	if err := w.emit(state.NodeReclaiming{Name: name, Deadline: deadline}); err != nil {
 		return err
 	}
-	for _, id := range slices.Clone(n.Jobs) {
+	// What is not started yet need not wait for the end of this machine.
+	if err := w.takeBack(n, "node "+name+" is being reclaimed"); err != nil {
+		return err
+	}
+	for _, id := range n.Jobs {
 		j, ok := w.Job(id)
-		if !ok || j.Flags.Has(job.Completing) {
-			continue
-		}
-		if j.Run.Ordered.IsZero() {
-			// Not started yet: it need not wait for the end of this machine.
-			if err := w.backToQueue(j, "node "+name+" is being reclaimed"); err != nil {
-				return err
-			}
+		if !ok || !j.Active() || j.Flags.Has(job.Completing) {
 			continue
 		}
 		if err := w.emit(state.JobNoticed{Attempt: j.Attempt(), Deadline: deadline, Asked: asked}); err != nil {
@@ -115,8 +112,6 @@ func (q *Queue) Reclaim(ctx context.Context, who auth.Identity, name string, not
 	})
 }
 
-// Lost nodes.
-
 // nodeGone ends everything that ran on a node whose machine is confirmed gone.
 func (w *work) nodeGone(name, why string) error {
 	n, ok := w.Node(name)
@@ -135,7 +130,39 @@ func (w *work) nodeGone(name, why string) error {
 			}
 			continue
 		}
+		if j.Run.Nodes[0].Node != name {
+			// Its script runs on another node, which must end it first.
+			if err := w.nodeFailed(j, 0); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := w.loseAttempt(j, job.NodeFail, why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nodeFailed asks the nodes of an attempt to end it because one of them failed.
+func (w *work) nodeFailed(j *job.Job, by uint32) error {
+	stop := job.Stop{Why: job.StopNodeFail, Final: job.NodeFail, Requeue: j.Spec.Requeue, At: w.Now, By: by}
+	reason := job.ReasonNone
+	if !stop.Requeue {
+		reason = job.ReasonNodeDown
+	}
+	return w.stop(j, stop, reason)
+}
+
+// takeBack returns jobs to the queue that were given a node but never sent to
+// it.
+func (w *work) takeBack(n *node.Node, why string) error {
+	for _, id := range n.Jobs {
+		j, ok := w.Job(id)
+		if !ok || !j.Active() || !j.Run.Ordered.IsZero() || j.Flags.Has(job.Completing) {
+			continue
+		}
+		if err := w.backToQueue(j, why); err != nil {
 			return err
 		}
 	}
@@ -215,10 +242,28 @@ func (q *Queue) UpdateNode(ctx context.Context, who auth.Identity, name string, 
 			return err
 		}
 		if m.Down != nil && *m.Down {
-			return w.nodeGone(name, "node set DOWN by "+who.User)
+			return w.setDown(n, who)
 		}
 		return nil
 	})
+}
+
+// setDown ends what is on a node an admin set DOWN. The agent may be well and
+// its jobs running, so they end by order, or when the node is lost for good.
+func (w *work) setDown(n *node.Node, who auth.Identity) error {
+	if err := w.takeBack(n, "node set DOWN by "+who.User); err != nil {
+		return err
+	}
+	for _, id := range n.Jobs {
+		j, ok := w.Job(id)
+		if !ok || !j.Active() || j.Flags.Has(job.Completing) {
+			continue
+		}
+		if err := w.nodeFailed(j, who.UID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // resume starts a node's next incarnation.
@@ -245,21 +290,29 @@ func (q *Queue) Reconfigure(ctx context.Context, who auth.Identity, cfg *partiti
 	})
 }
 
-// graceAfterRestart counts every agent's silence from our own start on.
+// graceAfterRestart counts every agent's silence from our own start on: until
+// now nobody listened.
 func graceAfterRestart(s *state.State, now time.Time) *state.State {
-	var names []string
+	var grace []state.Event
 	for n := range s.Nodes() {
-		if n.Up() {
-			names = append(names, n.Name)
+		switch {
+		case n.Up():
+			grace = append(grace, state.NodeSeen{Name: n.Name, At: now})
+		case n.Flags.Has(node.PoweringUp) && n.ResumeBy.Before(now.Add(bootGrace)):
+			grace = append(grace, state.NodeResumeBy{Name: n.Name, By: now.Add(bootGrace)})
 		}
 	}
-	for _, name := range names {
-		if next, _, err := state.Apply(s, state.NodeSeen{Name: name, At: now}); err == nil {
+	for _, e := range grace {
+		if next, _, err := state.Apply(s, e); err == nil {
 			s = next
 		}
 	}
 	return s
 }
+
+// bootGrace is what a machine that booted while we were away gets to register:
+// more than the longest wait between two tries of its agent.
+const bootGrace = time.Minute
 
 // inGroups asks whether a user is in one of the named Unix groups.
 func (q *Queue) inGroups(who auth.Identity, groups []string) bool {

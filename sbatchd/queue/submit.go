@@ -179,11 +179,7 @@ func (w *work) resolve(who auth.Identity, in *job.Spec) (*job.Spec, error, error
 	if err != nil {
 		return nil, nil, err
 	}
-	names := make([]string, len(parts))
-	for i, p := range parts {
-		names[i] = p.Name
-	}
-	s.Partitions = strings.Join(names, ",")
+	s.Partitions = names(parts)
 	first := parts[0]
 	if !s.TimeSet {
 		if s.TimeLimit = uint32(first.DefaultTime); first.DefaultTime == tres.NoVal {
@@ -257,6 +253,15 @@ func (w *work) partitions(who auth.Identity, list string) ([]*partitions.Partiti
 		}
 	}
 	return out, nil
+}
+
+// names is the list of partitions as a spec keeps it.
+func names(parts []*partitions.Partition) string {
+	list := make([]string, len(parts))
+	for i, p := range parts {
+		list[i] = p.Name
+	}
+	return strings.Join(list, ",")
 }
 
 func (w *work) mayUse(who auth.Identity, p *partitions.Partition) error {

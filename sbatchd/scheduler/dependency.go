@@ -19,7 +19,7 @@ const (
 
 // dependency evaluates --dependency: terms joined by commas (all) or question
 // marks (any).
-func dependency(s *state.State, j *job.Job) depState {
+func dependency(s *state.State, j *job.Job, now time.Time) depState {
 	text := j.Spec.Dependency
 	if text == "" {
 		return depMet
@@ -31,7 +31,7 @@ func dependency(s *state.State, j *job.Job) depState {
 	}
 	worst, best := depMet, depNever
 	for term := range strings.SplitSeq(text, sep) {
-		d := depTerm(s, j, term)
+		d := depTerm(s, j, term, now)
 		worst, best = max(worst, d), min(best, d)
 	}
 	if any {
@@ -40,7 +40,7 @@ func dependency(s *state.State, j *job.Job) depState {
 	return worst
 }
 
-func depTerm(s *state.State, j *job.Job, term string) depState {
+func depTerm(s *state.State, j *job.Job, term string, now time.Time) depState {
 	kind, ids, _ := strings.Cut(term, ":")
 	if kind == "singleton" {
 		return singleton(s, j)
@@ -57,14 +57,14 @@ func depTerm(s *state.State, j *job.Job, term string) depState {
 		}
 		other, ok := s.Job(uint32(n))
 		if !ok {
-			continue // left memory: it ended long ago, and was checked at submit
+			continue // it had left memory before this job was submitted
 		}
-		worst = max(worst, depOn(kind, other, delay, j))
+		worst = max(worst, depOn(kind, other, delay, now))
 	}
 	return worst
 }
 
-func depOn(kind string, other *job.Job, delay string, j *job.Job) depState {
+func depOn(kind string, other *job.Job, delay string, now time.Time) depState {
 	ended := other.State.Final() && !other.Flags.Has(job.Completing)
 	ok := other.State == job.Completed && other.ExitCode.OK()
 	switch kind {
@@ -73,10 +73,8 @@ func depOn(kind string, other *job.Job, delay string, j *job.Job) depState {
 		if other.State.Final() {
 			return depMet
 		}
-		if other.State == job.Running && !other.Start.IsZero() && !j.Eligible.Before(other.Start.Add(time.Duration(minutes)*time.Minute)) {
-			return depMet
-		}
-		if other.State == job.Running && minutes == 0 {
+		began := other.State == job.Running && !other.Flags.Has(job.Configuring) || other.State == job.Suspended
+		if began && !now.Before(other.Start.Add(time.Duration(minutes)*time.Minute)) {
 			return depMet
 		}
 		return depWait
@@ -149,4 +147,16 @@ func CheckDependency(s *state.State, text string) bool {
 		}
 	}
 	return true
+}
+
+// DependsOn lists the jobs a --dependency text names.
+func DependsOn(text string) []uint32 {
+	var out []uint32
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(",?:", r) }) {
+		word, _, _ = strings.Cut(word, "+")
+		if id, err := strconv.ParseUint(word, 10, 32); err == nil {
+			out = append(out, uint32(id))
+		}
+	}
+	return out
 }

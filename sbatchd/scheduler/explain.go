@@ -60,6 +60,10 @@ func (p *pass) explain(j *job.Job, part *partitions.Partition, pool *partitions.
 			v.Why = sentence
 			return v
 		}
+		if pool.Down() {
+			v.Why = "the pool is DOWN: it rents nothing"
+			return v
+		}
 	}
 	rooms, whole, count := p.roomsOf(j, part, pool, need)
 	if _, ok := need.place(whole); !ok {

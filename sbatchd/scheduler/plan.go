@@ -109,7 +109,7 @@ func (p *pass) gate(j *job.Job) job.Reason {
 	case j.Begin.After(p.now):
 		return job.ReasonBeginTime
 	}
-	switch dep := dependency(p.s, j); dep {
+	switch dep := dependency(p.s, j, p.now); dep {
 	case depWait:
 		return job.ReasonDependency
 	case depNever:
@@ -258,6 +258,9 @@ func (p *pass) poolUsable(j *job.Job, pool *partitions.Pool) (bool, string) {
 	}
 	if sentence := Forbidden(j.Spec.Burst, pool); sentence != "" {
 		return false, sentence
+	}
+	if pool.Down() {
+		return false, fmt.Sprintf("pool %s is DOWN", pool.Name)
 	}
 	return true, ""
 }

@@ -21,9 +21,6 @@ func (e Reconfigured) apply(t *tx) error {
 	return nil
 }
 
-// removedReason marks a node that left the config while something lives on it.
-const removedReason = "removed from the config"
-
 // conform makes the nodes follow the config: new ones appear powered down (or
 // unknown, if static), known ones take the declared shape, and those that left
 // the config go as soon as nothing lives on them.
@@ -46,7 +43,7 @@ func (t *tx) conform() {
 	for name, w := range want {
 		have, ok := t.nodes.Get(name)
 		if ok {
-			w = declared(have, w)
+			w = declared(have, w, t.Config.Pool(w.Pool))
 		}
 		t.nodes.Set(name, w)
 	}
@@ -65,33 +62,53 @@ func (t *tx) conform() {
 		}
 		n = n.Clone()
 		n.Flags |= node.Drain
-		n.Reason = removedReason
+		n.Reason, n.ReasonUser = node.RemovedReason, ""
 		t.nodes.Set(name, n)
 	}
 }
 
-// declared puts what the config says onto what is known of a node.
-func declared(have, want *node.Node) *node.Node {
+// declared puts what the config says onto what is known of a node. Of a machine
+// that is there, what its pool (nil for a static node) leaves open stays as the
+// agent reported it.
+func declared(have, want *node.Node, pool *partitions.Pool) *node.Node {
 	n := have.Clone()
 	n.Pool, n.Index, n.Features, n.Weight = want.Pool, want.Index, want.Features, want.Weight
-	if n.Reason == removedReason {
+	if n.Removed() {
 		n.Flags &^= node.Drain
 		n.Reason = ""
 	}
-	// What an agent reported stays where the config leaves it open.
-	if want.CPUs > 0 {
-		n.CPUs = want.CPUs
+	live := n.Flags&(node.PoweredDown|node.PoweringUp) == 0
+	if live && pool != nil {
+		w := *want
+		if pool.CPUs == 0 {
+			w.CPUs = 0
+		}
+		if pool.RealMemory == 0 {
+			w.MemoryMiB = 0
+		}
+		if len(n.Gres) > 0 { // the pool's are ranges
+			w.Gres = nil
+		}
+		want = &w
 	}
-	if want.MemoryMiB > 0 {
-		n.MemoryMiB = want.MemoryMiB
-	}
-	if want.TmpDiskMiB > 0 {
-		n.TmpDiskMiB = want.TmpDiskMiB
-	}
-	if len(want.Gres) > 0 {
-		n.Gres = want.Gres
-	}
+	reshape(n, want)
 	return n
+}
+
+// reshape gives a node the size of another, where that one says.
+func reshape(n, as *node.Node) {
+	if as.CPUs > 0 {
+		n.CPUs = as.CPUs
+	}
+	if as.MemoryMiB > 0 {
+		n.MemoryMiB = as.MemoryMiB
+	}
+	if as.TmpDiskMiB > 0 {
+		n.TmpDiskMiB = as.TmpDiskMiB
+	}
+	if len(as.Gres) > 0 {
+		n.Gres = as.Gres
+	}
 }
 
 func static(s *partitions.Node) *node.Node {

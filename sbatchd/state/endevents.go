@@ -92,8 +92,8 @@ func (e JobEnded) apply(t *tx) error {
 	if !j.Flags.Has(job.Requeued) {
 		j.ExitCode = e.ExitCode
 	}
-	if e.Hold {
-		j.Priority = 0
+	if e.Hold && j.Flags.Has(job.Requeued) && j.Stop == nil {
+		j.Priority, j.SystemNote = 0, e.Detail
 	}
 	if e.LaunchFailure {
 		j.LaunchFailures++
@@ -128,7 +128,9 @@ func (e JobCleared) apply(t *tx) error {
 	requeued := j.Flags.Has(job.Requeued)
 	j.Flags, j.Stop = 0, nil
 	if requeued {
-		j.Restarts++
+		if !r.Ordered.IsZero() {
+			j.Restarts++
+		}
 		j.Start, j.End, j.Begin, j.Eligible = time.Time{}, time.Time{}, e.Begin, e.Begin
 		if !j.Reason.Held() {
 			j.Reason = job.ReasonBeginTime
@@ -188,9 +190,11 @@ func (e JobRequeuedFinal) apply(t *tx) error {
 	}
 	j.State, j.Flags, j.Stop = job.Pending, 0, nil
 	j.Reason, j.Detail, j.ExitCode = job.ReasonBeginTime, "", job.ExitCode{}
-	j.Restarts++
+	if j.Run != nil && j.Run.Restart == j.Restarts && !j.Run.Ordered.IsZero() {
+		j.Restarts++
+	}
 	j.Start, j.End, j.Begin, j.Eligible = time.Time{}, time.Time{}, e.Begin, e.Begin
-	if e.Hold {
+	if e.Hold || j.Priority == 0 { // also one that was held when it ended
 		j.Priority, j.Reason = 0, job.ReasonHeldUser
 	}
 	return t.putJob(j)

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sbatchd/sbatchd/sbatchd/job"
@@ -31,6 +32,8 @@ type JobUpdated struct {
 	Eligible time.Time   `json:",omitzero"`
 	Begin    *time.Time  `json:",omitempty"`
 	Note     *string     `json:",omitempty"`
+	// Fresh forgets past launch failures and reclaims: the job was released.
+	Fresh bool `json:",omitempty"`
 }
 
 func (JobUpdated) Kind() string                        { return "JobUpdated" }
@@ -41,8 +44,11 @@ func (e JobUpdated) apply(t *tx) error {
 		return err
 	}
 	if e.Spec != nil {
-		if j.State == job.Running && !j.Start.IsZero() && e.Spec.TimeLimit != j.Spec.TimeLimit {
-			j.End = EndOf(j.Start, e.Spec.TimeLimit)
+		if e.Spec.TimeLimit != j.Spec.TimeLimit {
+			t.relimit(j, e.Spec.TimeLimit)
+		}
+		if j.State == job.Pending && e.Spec.Partitions != j.Spec.Partitions {
+			j.Partition, _, _ = strings.Cut(e.Spec.Partitions, ",")
 		}
 		j.Spec = e.Spec
 	}
@@ -64,7 +70,23 @@ func (e JobUpdated) apply(t *tx) error {
 	if e.Begin != nil {
 		j.Begin = *e.Begin
 	}
+	if e.Fresh {
+		j.LaunchFailures, j.Reclaims = 0, 0
+	}
 	return t.putJob(j)
+}
+
+// relimit gives a running job another time limit.
+func (t *tx) relimit(j *job.Job, limit uint32) {
+	if j.State != job.Running || j.Start.IsZero() {
+		return
+	}
+	j.End = EndOf(j.Start, limit)
+	if j.Run != nil && j.Active() && !j.Run.Ordered.IsZero() {
+		r := j.Run.Clone()
+		r.LimitChanges++
+		t.putRun(j, r)
+	}
 }
 
 // EndOf is when a job that starts at start reaches its limit in minutes; a

@@ -30,6 +30,25 @@ func (e NodeResuming) apply(t *tx) error {
 	return nil
 }
 
+// NodeResumeBy: a booting node gets until then. Volatile.
+type NodeResumeBy struct {
+	Name string
+	By   time.Time
+}
+
+func (NodeResumeBy) Kind() string                        { return "NodeResumeBy" }
+func (e NodeResumeBy) Subject() (uint32, string, string) { return 0, e.Name, "" }
+func (NodeResumeBy) volatile()                           {}
+func (e NodeResumeBy) apply(t *tx) error {
+	n, err := t.editNode(e.Name)
+	if err != nil {
+		return err
+	}
+	n.ResumeBy = e.By
+	t.putNode(n)
+	return nil
+}
+
 // NodeUp: the node's agent registered.
 type NodeUp struct {
 	Name                  string
@@ -55,9 +74,7 @@ func (e NodeUp) apply(t *tx) error {
 		n.PowerSince, n.LastBusy = e.At, e.At
 	}
 	n.Flags &^= node.PoweringUp | node.PoweredDown | node.NotResponding
-	if n.Down && n.ReasonUser == "" {
-		n.Down, n.Reason = false, ""
-	}
+	t.heard(n)
 	n.Boot, n.BootID, n.Version, n.Driver, n.Arch, n.OS = e.Boot, e.BootID, e.Version, e.Driver, e.Arch, e.OS
 	n.SkewMs, n.AgentStart, n.LastSeen, n.ResumeBy = e.SkewMs, e.Agent, e.At, time.Time{}
 	if e.CPUs > 0 {
@@ -73,6 +90,56 @@ func (e NodeUp) apply(t *tx) error {
 		n.Gres = e.Gres
 	}
 	t.putNode(n)
+	return nil
+}
+
+// heard ends what the controller itself held against a node: its agent is
+// there. What an admin said stays.
+func (t *tx) heard(n *node.Node) {
+	if n.ReasonUser != "" {
+		return
+	}
+	n.Down = false
+	if n.Flags&(node.Drain|node.Fail|node.PowerDown) == 0 {
+		n.Reason, n.ReasonTime = "", time.Time{}
+	}
+}
+
+// NodeBack: a node that did not respond is heard again.
+type NodeBack struct {
+	Name string
+	At   time.Time
+}
+
+func (NodeBack) Kind() string                        { return "NodeBack" }
+func (e NodeBack) Subject() (uint32, string, string) { return 0, e.Name, "" }
+func (e NodeBack) apply(t *tx) error {
+	n, err := t.editNode(e.Name)
+	if err != nil {
+		return err
+	}
+	n.Flags &^= node.NotResponding
+	n.LastSeen = e.At
+	t.heard(n)
+	t.putNode(n)
+	return nil
+}
+
+// NodeRemoved: a node that left the config has nothing on it any more.
+type NodeRemoved struct{ Name string }
+
+func (NodeRemoved) Kind() string                        { return "NodeRemoved" }
+func (e NodeRemoved) Subject() (uint32, string, string) { return 0, e.Name, "" }
+func (e NodeRemoved) apply(t *tx) error {
+	n, err := t.editNode(e.Name)
+	if err != nil {
+		return err
+	}
+	if !n.Removed() || len(n.Jobs) > 0 || n.Instance != "" {
+		return fmt.Errorf("node %s is in use", e.Name)
+	}
+	t.nodes.Delete(e.Name)
+	t.ch.DropNodes = append(t.ch.DropNodes, e.Name)
 	return nil
 }
 
@@ -183,8 +250,12 @@ func (e NodePoweredDown) apply(t *tx) error {
 	}
 	n.Flags = n.Flags&^(node.PoweringUp|node.PoweringDown|node.PowerDown|node.NotResponding|node.Reclaimed) | node.PoweredDown
 	n.Instance, n.ResumeBy, n.ReclaimAt, n.PowerSince = "", time.Time{}, time.Time{}, e.At
-	if n.Down && n.ReasonUser == "" {
-		n.Down, n.Reason, n.ReasonTime = false, "", time.Time{}
+	if n.ReasonUser == "" && !n.Removed() {
+		n.Down = false
+		n.Reason, n.ReasonTime = "", time.Time{}
+	}
+	if p := t.Config.Pool(n.Pool); p != nil { // the next machine may be another
+		reshape(n, pooled(p, n.Name))
 	}
 	t.putNode(n)
 	return nil
