@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -91,6 +92,19 @@ func checkScript(script []byte) error {
 	return nil
 }
 
+// umaskOf is the submitter's umask, as sbatch puts it into the environment;
+// without one the usual 022.
+func umaskOf(env []byte) uint32 {
+	for v := range bytes.SplitSeq(env, []byte{0}) {
+		if text, ok := bytes.CutPrefix(v, []byte("SLURM_UMASK=")); ok {
+			if n, err := strconv.ParseUint(string(text), 8, 12); err == nil {
+				return uint32(n)
+			}
+		}
+	}
+	return 0o022
+}
+
 func (w *work) idempotent(uid uint32, key string) (store.IdempotencyKey, bool) {
 	if key == "" {
 		return store.IdempotencyKey{}, false
@@ -117,6 +131,7 @@ func (w *work) submit(who auth.Identity, in Submission, script, env store.Blob) 
 		return out, err
 	}
 	spec.ScriptHash, spec.EnvHash = script.Hash, env.Hash
+	spec.Umask = umaskOf(in.Env)
 	j := &job.Job{
 		ID: job.NewID(w.NextJobID), Spec: spec,
 		User: who.User, UID: who.UID, GID: who.GID, Groups: slices.Clone(who.Groups),
