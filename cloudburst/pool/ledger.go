@@ -56,7 +56,8 @@ type Node struct {
 	Incarnation  uint32
 	PoweringUp   bool
 	PoweringDown bool
-	Why          string         // why it powers down
+	Why          string         // why it powers down, if that is known
+	ResumeBy     time.Time      // boot deadline; zero once its agent has called
 	Instance     cloudburst.Tag // of its row; "" when it has none
 	ReclaimAt    time.Time      // as already announced
 	GPUs         int            // what the jobs that wait for it were given; 0 is the least the pool makes

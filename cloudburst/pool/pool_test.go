@@ -244,8 +244,11 @@ func TestLateMachineIsDeletedAndItsPoolRests(t *testing.T) {
 		w.cloud.SetBootDelay(time.Hour)
 		w.books.up("spot-1")
 		w.eventually("rented", 5*time.Second, func() bool { return w.rented("spot-1") })
-		time.Sleep(15 * time.Minute)
-		w.books.down("spot-1", "ResumeTimeout reached")
+		w.books.mu.Lock()
+		w.books.nodes["spot-1"].ResumeBy = time.Now().Add(15 * time.Minute)
+		w.books.mu.Unlock()
+		time.Sleep(16 * time.Minute)
+		w.books.down("spot-1", "")
 		w.eventually("gone", time.Minute, func() bool { return w.books.node("spot-1").Instance == "" })
 		if len(w.cloud.Live()) != 0 || w.books.mark("spot") != "machines do not boot within ResumeTimeout" {
 			w.Errorf("live %v, mark %q", w.cloud.Live(), w.books.mark("spot"))

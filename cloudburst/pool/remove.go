@@ -32,11 +32,14 @@ func (p *Pool) remove(ctx context.Context, tag cloudburst.Tag) error {
 	}
 	now := p.cfg.Now()
 	if r.State != Deleting {
+		late := n.Instance == r.Tag && n.PoweringDown && !n.ResumeBy.IsZero() && now.After(n.ResumeBy)
 		why := n.Why
-		if n.Instance != r.Tag {
+		switch {
+		case n.Instance != r.Tag:
 			why = "its node has no use for it any more"
-		}
-		if why == "" {
+		case late:
+			why = "ResumeTimeout reached"
+		case why == "":
 			why = "power down"
 		}
 		err := p.cfg.Ledger.Learn(ctx, r.Tag, func(row *Row) {
@@ -53,7 +56,7 @@ func (p *Pool) remove(ctx context.Context, tag cloudburst.Tag) error {
 		}
 		r.State, r.DeleteAt, r.Why = Deleting, now, why
 		p.log.Info("giving back", "node", r.Node, "pool", r.Pool, "provider", r.Provider, "instance", r.Tag, "why", why)
-		if n.PoweringDown && n.Instance == r.Tag && r.ID != "" && late(why) {
+		if late && r.ID != "" {
 			if _, err := p.setAside(ctx, r.Pool, "boot", "", 0); err != nil {
 				return err
 			}
@@ -107,9 +110,6 @@ func (p *Pool) attempted(r Row, err error) {
 			"instance", r.Tag, "id", string(r.ID), "since", now.Sub(r.DeleteAt), "cost", r.Price.Cost(now.Sub(r.DeleteAt)).String())
 	}
 }
-
-// late says that a machine is given back because it did not boot in time.
-func late(why string) bool { return why == "ResumeTimeout reached" }
 
 // gone closes a row.
 func (p *Pool) gone(ctx context.Context, tag cloudburst.Tag, why string) error {
