@@ -83,9 +83,9 @@ func (s *Server) routes() http.Handler {
 }
 
 func (s *Server) mount(r *mux.Router, prefix string, list []endpoint, v *version.Version, db bool) {
-	sub := r.PathPrefix(prefix + "/").Subrouter()
+	sub := r.PathPrefix(prefix).Subrouter()
 	for _, e := range list {
-		sub.HandleFunc(strings.TrimPrefix(e.path, "/"), s.identified(e.handle, v, db)).Methods(e.method)
+		sub.HandleFunc(e.path, s.identified(e.handle, v, db)).Methods(e.method)
 	}
 }
 

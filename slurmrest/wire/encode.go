@@ -13,8 +13,9 @@ func Append(b []byte, v Value) []byte {
 	return e.b
 }
 
-// AppendSparse writes v without the fields that are zero, which is what our own
-// commands ask for: reading both forms gives the same value.
+// AppendSparse writes v without the fields that are zero and numbers without
+// their wrapper, which is what our own commands ask for: reading both forms
+// gives the same value.
 func AppendSparse(b []byte, v Value) []byte {
 	e := encoder{b: b, sparse: true}
 	v.encode(&e)
@@ -95,11 +96,24 @@ func (e *encoder) intPtr(k string, v *int64) {
 }
 
 func (e *encoder) num(k string, v Num) {
-	if e.sparse && v == (Num{}) {
+	if e.sparse {
+		e.sparseNum(k, v)
 		return
 	}
 	e.key(k)
 	e.b = appendNum(e.b, v)
+}
+
+// sparseNum writes a Num in its short forms: nothing, a word, a bare number.
+func (e *encoder) sparseNum(k string, v Num) {
+	switch {
+	case v.Infinite:
+		e.key(k)
+		e.b = append(e.b, `"infinite"`...)
+	case v.Set:
+		e.key(k)
+		e.b = strconv.AppendInt(e.b, v.Number, 10)
+	}
 }
 
 func (e *encoder) numFloat(k string, v NumFloat) {

@@ -867,6 +867,9 @@ func (v *JobInfo) decode(d *decoder) {
 		case "job_id":
 			d.int(&v.JobID)
 		case "job_resources":
+			if d.null() {
+				continue
+			}
 			v.JobResources = new(JobRes)
 			v.JobResources.decode(d)
 		case "job_size_str":
@@ -1158,6 +1161,9 @@ func (v *JobPostResponse) decode(d *decoder) {
 		case "meta":
 			v.Meta.decode(d)
 		case "results":
+			if d.null() {
+				continue
+			}
 			v.Results = nil
 			if d.list() {
 				for d.element() {

@@ -201,7 +201,7 @@ func (g *generator) object(name, slurm string, s *schema, request bool) {
 			fmt.Fprintf(&enc, "\tif v.%s == nil {\n\t\te.null(%q)\n\t} else ", field, `"`+key+`":`)
 		}
 		g.encodeField(&enc, k, field, key, request, null)
-		g.decodeField(&dec, k, field, key, request)
+		g.decodeField(&dec, k, field, key, request || null && k.method == "", request)
 	}
 	if request {
 		typ.WriteString("\n\tgiven given\n")
@@ -266,10 +266,13 @@ func (g *generator) encodeField(w *bytes.Buffer, k kind, field, key string, requ
 	}
 }
 
-func (g *generator) decodeField(w *bytes.Buffer, k kind, field, key string, request bool) {
+func (g *generator) decodeField(w *bytes.Buffer, k kind, field, key string, null, request bool) {
 	fmt.Fprintf(w, "\t\tcase %q:\n", key)
+	if null {
+		fmt.Fprintf(w, "\t\t\tif d.null() {\n\t\t\t\tcontinue\n\t\t\t}\n")
+	}
 	if request {
-		fmt.Fprintf(w, "\t\t\tif d.null() {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\tv.given.add(%q)\n", key)
+		fmt.Fprintf(w, "\t\t\tv.given.add(%q)\n", key)
 	}
 	switch {
 	case k.enum != "":
