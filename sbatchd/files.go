@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strconv"
 	"strings"
 
@@ -12,20 +13,34 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
+	"github.com/sbatchd/sbatchd/runtime/asuser"
 	"github.com/sbatchd/sbatchd/runtime/checkpoint"
+	"github.com/sbatchd/sbatchd/runtime/stage"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 )
 
-// files serves agents: the objects of a file:// checkpoint store.
-type files struct{ saved *checkpoints }
+// files serves agents: a job's submit directory with its user's rights, and
+// the objects of a file:// checkpoint store.
+type files struct {
+	saved *checkpoints
+	host  *stage.Host
+}
 
-func newFiles(c *checkpoints) files { return files{c} }
+func newFiles(c *checkpoints) files { return files{c, stage.NewHost(stage.DefaultLimits)} }
+
+// dir is the submit directory of a job.
+func dir(j *job.Job) stage.Dir {
+	d := stage.Dir{Path: j.Spec.WorkDir, Owner: asuser.Cred{UID: j.UID, GID: j.GID, Groups: j.Groups}, Job: j.ID.Raw}
+	if j.Spec.Burst != nil {
+		d.In = j.Spec.Burst.StageIn
+	}
+	return d
+}
+
+func isWorkdir(r *agentapi.FileRef) bool { return r.GetKind() == agentapi.FileKind_FILE_WORKDIR }
 
 // key is the object an agent means; it may name its own job's alone.
 func (f files) key(j *job.Job, r *agentapi.FileRef) (string, error) {
-	if r.GetKind() != agentapi.FileKind_FILE_CHECKPOINT {
-		return "", status.Error(codes.Unimplemented, "work directories are not served here")
-	}
 	own := f.saved.cluster + "/" + strconv.FormatUint(uint64(j.ID.Raw), 10) + "/"
 	if !strings.HasPrefix(r.GetPath(), own) {
 		return "", status.Errorf(codes.PermissionDenied, "%q is not a checkpoint of job %d", r.GetPath(), j.ID.Raw)
@@ -38,7 +53,7 @@ func storeError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, checkpoint.ErrNotFound):
+	case errors.Is(err, checkpoint.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return status.Error(codes.NotFound, err.Error())
 	case errors.Is(err, checkpoint.ErrExists):
 		return status.Error(codes.AlreadyExists, err.Error())
@@ -48,6 +63,18 @@ func storeError(err error) error {
 
 // Put implements launch.Files.
 func (f files) Put(ctx context.Context, j *job.Job, first *agentapi.PutRequest, next func() (*agentapi.PutRequest, error)) (*agentapi.FileInfo, error) {
+	if isWorkdir(first.GetRef()) {
+		data, began := first.GetData(), false
+		info, err := f.host.Put(ctx, dir(j), first.GetInfo(), func() ([]byte, error) {
+			if !began && len(data) > 0 {
+				began = true
+				return data, nil
+			}
+			r, err := next()
+			return r.GetData(), err
+		})
+		return info, storeError(err)
+	}
 	key, err := f.key(j, first.GetRef())
 	if err != nil {
 		return nil, err
@@ -81,6 +108,11 @@ func (p *pieces) Read(b []byte) (int, error) {
 
 // Get implements launch.Files.
 func (f files) Get(ctx context.Context, j *job.Job, r *agentapi.GetRequest, send func(*agentapi.Chunk) error) error {
+	if isWorkdir(r.GetRef()) {
+		return storeError(f.host.Get(ctx, dir(j), r.GetRef().GetPath(), int64(r.GetOffset()), func(b []byte) error {
+			return send(&agentapi.Chunk{Data: b})
+		}))
+	}
 	key, err := f.key(j, r.GetRef())
 	if err != nil {
 		return err
@@ -112,6 +144,10 @@ func (f files) Get(ctx context.Context, j *job.Job, r *agentapi.GetRequest, send
 
 // Stat implements launch.Files.
 func (f files) Stat(ctx context.Context, j *job.Job, r *agentapi.FileRef) (*agentapi.FileInfo, error) {
+	if isWorkdir(r) {
+		info, err := f.host.Stat(ctx, dir(j), r.GetPath())
+		return info, storeError(err)
+	}
 	key, err := f.key(j, r)
 	if err != nil {
 		return nil, err
@@ -132,6 +168,9 @@ func infoOf(o checkpoint.Object) *agentapi.FileInfo {
 
 // List implements launch.Files.
 func (f files) List(ctx context.Context, j *job.Job, r *agentapi.FileRef, send func(*agentapi.FileInfo) error) error {
+	if isWorkdir(r) {
+		return storeError(f.host.List(ctx, dir(j), send))
+	}
 	key, err := f.key(j, r)
 	if err != nil {
 		return err
@@ -150,6 +189,9 @@ func (f files) List(ctx context.Context, j *job.Job, r *agentapi.FileRef, send f
 
 // Remove implements launch.Files.
 func (f files) Remove(ctx context.Context, j *job.Job, r *agentapi.FileRef) error {
+	if isWorkdir(r) {
+		return status.Error(codes.PermissionDenied, "nothing is deleted on the submit side")
+	}
 	key, err := f.key(j, r)
 	if err != nil {
 		return err
