@@ -20,14 +20,6 @@ import (
 	"github.com/sbatchd/sbatchd/slurmrest/wire"
 )
 
-// The headers that only sbatchd's own client and server know.
-const (
-	// IdempotencyHeader carries the key that makes a submission repeatable.
-	IdempotencyHeader = "X-SBATCHD-Idempotency-Key"
-	// SparseHeader asks for answers without fields that are zero.
-	SparseHeader = "X-SBATCHD-Sparse"
-)
-
 // Client talks to one controller. It is safe for concurrent use.
 type Client struct {
 	endpoint Endpoint
@@ -135,10 +127,10 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 		req.Header.Set("X-SLURM-USER-TOKEN", c.token)
 	}
 	if r.key != "" {
-		req.Header.Set(IdempotencyHeader, r.key)
+		req.Header.Set(wire.IdempotencyHeader, r.key)
 	}
 	if r.sparse {
-		req.Header.Set(SparseHeader, "1")
+		req.Header.Set(wire.SparseHeader, "1")
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
