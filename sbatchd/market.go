@@ -24,6 +24,7 @@ import (
 	"github.com/sbatchd/sbatchd/partitions/tres"
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/sbatchd/launch"
+	"github.com/sbatchd/sbatchd/sbatchd/ledger"
 	"github.com/sbatchd/sbatchd/slurmrest/wire"
 )
 
@@ -42,7 +43,7 @@ func newMarket(h *house, cfg *partitions.Config, ca *agentapi.Authority, metrics
 		return nil, err
 	}
 	m.Pool, err = pool.New(pool.Config{
-		Ledger: ledger{h.queue}, Nodes: ledger{h.queue}, Open: m.open, Agent: m.agent,
+		Ledger: ledger.Of(h.queue), Nodes: ledger.Of(h.queue), Open: m.open, Agent: m.agent,
 		Now: time.Now, Rand: rand.New(rand.NewSource(time.Now().UnixNano())), //nolint:gosec // jitter
 		Log: h.log, Registerer: metrics,
 	})

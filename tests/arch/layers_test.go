@@ -33,6 +33,7 @@ var layers = map[string]int{
 	"sbatchd/accounting":     2,
 	"sbatchd/scheduler":      2,
 	"sbatchd/queue":          3,
+	"sbatchd/ledger":         4,
 	"sbatchd/launch":         3,
 	"sbatchd/output":         3,
 

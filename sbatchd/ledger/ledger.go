@@ -1,4 +1,7 @@
-package main
+// Package ledger shows the queue's nodes and ledger rows to the pools, which
+// know nothing of the controller's types. It translates and decides nothing;
+// serve.go and the simulation connect queue and pool through it.
+package ledger
 
 import (
 	"context"
@@ -11,18 +14,22 @@ import (
 	"github.com/sbatchd/sbatchd/sbatchd/state"
 )
 
-// ledger shows the queue's rows to the pools, which know nothing of the
-// controller's types.
-type ledger struct{ q *queue.Queue }
+// Ledger is a queue as the pools see it.
+type Ledger struct{ q *queue.Queue }
 
 var (
-	_ pool.Ledger   = ledger{}
-	_ pool.NodeSink = ledger{}
+	_ pool.Ledger   = Ledger{}
+	_ pool.NodeSink = Ledger{}
 )
 
-func (l ledger) Watch() (<-chan struct{}, func()) { return l.q.Watch() }
+// Of is the ledger that a queue keeps.
+func Of(q *queue.Queue) Ledger { return Ledger{q} }
 
-func (l ledger) Snapshot() pool.Snapshot {
+// Watch wakes at every change.
+func (l Ledger) Watch() (<-chan struct{}, func()) { return l.q.Watch() }
+
+// Snapshot is the newest committed state.
+func (l Ledger) Snapshot() pool.Snapshot {
 	s := l.q.Snapshot()
 	out := pool.Snapshot{Config: s.Config, ClusterUUID: s.UUID, Epoch: s.Epoch}
 	for n := range s.Nodes() {
@@ -45,6 +52,7 @@ func nodeOf(s *state.State, n *node.Node) pool.Node {
 	if !p.PoweringUp {
 		return p
 	}
+	also := cloudburst.Want{Capacity: cloudburst.Auto}
 	for _, id := range n.Jobs {
 		j, ok := s.Job(id)
 		if !ok || j.Run == nil {
@@ -53,11 +61,18 @@ func nodeOf(s *state.State, n *node.Node) pool.Node {
 		for _, a := range j.Run.Nodes {
 			if a.Node == n.Name {
 				p.GPUs += len(a.Gres["gpu"])
+				also.CPUs += a.CPUs
+				if a.MemoryMiB < n.MemoryMiB { // else all there is, however much
+					also.MemoryMiB += a.MemoryMiB
+				}
 			}
 		}
 		if b := j.Spec.Burst; b != nil && (len(b.Regions) > 0 || b.Interconnect != "") {
-			p.Also = &cloudburst.Want{Capacity: cloudburst.Auto, Regions: b.Regions, Interconnect: b.Interconnect}
+			also.Regions, also.Interconnect = b.Regions, b.Interconnect
 		}
+	}
+	if also.CPUs > 0 {
+		p.Also = &also
 	}
 	return p
 }
@@ -81,13 +96,15 @@ func fill(i *node.Instance, r pool.Row) {
 	i.IntentAt, i.CreatedAt, i.DeleteAt, i.Why, i.Err = r.IntentAt, r.CreatedAt, r.DeleteAt, r.Why, r.Err
 }
 
-func (l ledger) Intend(ctx context.Context, r pool.Row) (bool, error) {
+// Intend records a machine that is about to be asked for.
+func (l Ledger) Intend(ctx context.Context, r pool.Row) (bool, error) {
 	var i node.Instance
 	fill(&i, r)
 	return l.q.Intend(ctx, i)
 }
 
-func (l ledger) Learn(ctx context.Context, tag cloudburst.Tag, edit func(*pool.Row)) error {
+// Learn changes the row of a tag.
+func (l Ledger) Learn(ctx context.Context, tag cloudburst.Tag, edit func(*pool.Row)) error {
 	return l.q.Learn(ctx, string(tag), func(i *node.Instance) {
 		r := rowOf(i)
 		edit(&r)
@@ -95,24 +112,29 @@ func (l ledger) Learn(ctx context.Context, tag cloudburst.Tag, edit func(*pool.R
 	})
 }
 
-func (l ledger) Adopt(ctx context.Context, r pool.Row) error {
+// Adopt records a machine of ours that has no row.
+func (l Ledger) Adopt(ctx context.Context, r pool.Row) error {
 	var i node.Instance
 	fill(&i, r)
 	return l.q.Adopt(ctx, i)
 }
 
-func (l ledger) Gone(ctx context.Context, tag cloudburst.Tag, why string) error {
+// Gone records that a machine does not exist (any more).
+func (l Ledger) Gone(ctx context.Context, tag cloudburst.Tag, why string) error {
 	return l.q.InstanceGone(ctx, string(tag), why)
 }
 
-func (l ledger) NotRented(ctx context.Context, name string, incarnation uint32, why string) error {
+// NotRented gives back a node for which no machine could be had.
+func (l Ledger) NotRented(ctx context.Context, name string, incarnation uint32, why string) error {
 	return l.q.NotRented(ctx, name, incarnation, why)
 }
 
-func (l ledger) Notice(ctx context.Context, name string, at time.Time) error {
+// Notice says that a node's machine will be taken away.
+func (l Ledger) Notice(ctx context.Context, name string, at time.Time) error {
 	return l.q.NodeNotice(ctx, name, at)
 }
 
-func (l ledger) MarkPool(ctx context.Context, name string, until time.Time, why string) error {
+// MarkPool sets a pool aside, or with the zero time makes it usable.
+func (l Ledger) MarkPool(ctx context.Context, name string, until time.Time, why string) error {
 	return l.q.MarkPool(ctx, name, until, why)
 }
