@@ -35,7 +35,6 @@ type Config struct {
 	// closed once the job's script runs, or the shim has ended.
 	StartShim func(dir string) (<-chan struct{}, error)
 	Images    Images
-	Stage     Stager
 	Hardware  *agentapi.Hardware
 	Load      func() (cpuLoad uint32, freeMemoryMiB uint64)
 	// GPUDevices gives the CDI devices, device nodes and environment of GPUs.
@@ -56,23 +55,6 @@ type Images interface {
 	// Ensure has the image on the node and gives the reference to start it by and
 	// its digest. The error is one of container's classes.
 	Ensure(ctx context.Context, image *agentapi.Image) (ref, digest string, err error)
-}
-
-// Stager moves a job's work directory. Both may be repeated.
-type Stager interface {
-	// In fills dir with the job's work directory.
-	In(ctx context.Context, job Staging) error
-	// Out brings back what the job changed, and says how much that was.
-	Out(ctx context.Context, job Staging) (files int, bytes int64, err error)
-}
-
-// Staging is one work directory to move.
-type Staging struct {
-	Attempt *agentapi.Attempt
-	Dir     string // on the node
-	User    *agentapi.User
-	In, Out []string // patterns of --stage-in, --stage-out; empty is all
-	Link    *Files
 }
 
 // GPUSetup is how a job gets its GPUs.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/runtime/checkpoint"
+	"github.com/sbatchd/sbatchd/runtime/container"
 )
 
 // Files are the files of one kind that the controller keeps for an attempt, over
@@ -51,6 +52,9 @@ func fileError(op, path string, err error) error {
 		err = checkpoint.ErrExists
 	case codes.FailedPrecondition:
 		err = checkpoint.ErrOld
+	case codes.InvalidArgument, codes.ResourceExhausted, codes.PermissionDenied:
+		// The same on every node.
+		err = container.Fail(container.ErrUser, errors.New(status.Convert(err).Message()))
 	}
 	return fmt.Errorf("%s %s: %w", op, path, err)
 }

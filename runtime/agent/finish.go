@@ -8,6 +8,7 @@ import (
 
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/runtime/attempt"
+	"github.com/sbatchd/sbatchd/runtime/stage"
 )
 
 // stageOutTries is how often results are tried to be brought back before the user
@@ -56,7 +57,8 @@ func (r *run) bringBack(ctx context.Context) error {
 	var out agentapi.StagedOut
 	var backoff agentapi.Backoff
 	for try := 1; ; try++ {
-		files, bytes, err := r.a.cfg.Stage.Out(ctx, r.staging())
+		dir, link := r.staging()
+		files, bytes, err := stage.Out(ctx, dir, link)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

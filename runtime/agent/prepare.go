@@ -17,6 +17,7 @@ import (
 	"github.com/sbatchd/sbatchd/runtime/attempt"
 	"github.com/sbatchd/sbatchd/runtime/checkpoint"
 	"github.com/sbatchd/sbatchd/runtime/container"
+	"github.com/sbatchd/sbatchd/runtime/stage"
 )
 
 // errDriver: the node's GPU driver is older than the image needs.
@@ -311,8 +312,8 @@ func (r *run) makeDirs(ctx context.Context, spec *attempt.Spec) error {
 	}
 	if r.launch.GetWorkDirMode() == agentapi.WorkDir_WORKDIR_SYNC {
 		r.setPhase(phaseStaging)
-		if err := r.a.cfg.Stage.In(ctx, r.staging()); err != nil {
-			return container.Failf(container.ErrInfra, "bring the work directory: %w", err)
+		if err := r.stageIn(ctx); err != nil {
+			return container.Fail(container.ErrInfra, err)
 		}
 	}
 	if canMount := os.Geteuid() == 0; canMount || shared {
@@ -383,12 +384,35 @@ func chown(path string, u *agentapi.User) error {
 	return os.Lchown(path, int(u.GetUid()), int(u.GetGid()))
 }
 
-func (r *run) staging() Staging {
-	return Staging{
-		Attempt: r.key.proto(), Dir: r.workDir(), User: r.launch.GetUser(),
-		In: r.launch.GetStageIn(), Out: r.launch.GetStageOut(),
-		Link: r.a.files(r.key, agentapi.FileKind_FILE_WORKDIR),
+// stageInTries is how often the work directory is tried to be fetched before the job
+// is given to another node.
+const stageInTries = 5
+
+// stageIn fills the work directory, over a link that may be cut meanwhile.
+func (r *run) stageIn(ctx context.Context) error {
+	dir, link := r.staging()
+	var backoff agentapi.Backoff
+	for try := 1; ; try++ {
+		err := stage.In(ctx, dir, link)
+		if err == nil || ctx.Err() != nil || try == stageInTries || errors.Is(err, container.ErrUser) {
+			return err
+		}
+		r.log.Warn("work directory is not here yet", "err", err)
+		if err := sleep(ctx, backoff.Next()); err != nil {
+			return err
+		}
 	}
+}
+
+// stageFile remembers, in the attempt's folder, what the work directory was given.
+const stageFile = "stage.json"
+
+// staging is the job's work directory and the way to where it was submitted.
+func (r *run) staging() (stage.Copy, stage.Link) {
+	return stage.Copy{
+		Dir: r.workDir(), Owner: r.owner(), State: filepath.Join(r.dir, stageFile),
+		In: r.launch.GetStageIn(), Out: r.launch.GetStageOut(),
+	}, r.a.files(r.key, agentapi.FileKind_FILE_WORKDIR)
 }
 
 // restore puts the newest complete checkpoint back. A store that cannot be reached

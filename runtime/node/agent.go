@@ -88,7 +88,6 @@ func runAgent(ctx context.Context, state string, log *slog.Logger) error {
 		Config: file, StateDir: state, RunDir: runDir(state, file.Node), Version: version,
 		Dial: dial, Now: time.Now, Open: rt.open, StartShim: shims.Start,
 		Images:   &images{runtimes: rt, dial: egress},
-		Stage:    stager{},
 		Hardware: hardware, Load: agent.Load, GPUDevices: devices.Setup,
 		HTTP:          transport(egress),
 		Poweroff:      poweroff(file.PoweroffFile),

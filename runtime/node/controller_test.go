@@ -19,6 +19,7 @@ import (
 
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/runtime/checkpoint"
+	"github.com/sbatchd/sbatchd/runtime/stage"
 )
 
 const testCluster = "0b7c2c4e-3f0a-4d55-9a53-1f7f0f2d8f11"
@@ -31,6 +32,8 @@ type controller struct {
 	authority *agentapi.Authority
 	address   string
 	store     checkpoint.Store
+	submit    stage.Dir // what FILE_WORKDIR means
+	host      *stage.Host
 	settings  func(*agentapi.HelloReply)
 	relayed   func(*agentapi.RelayRequest) (int, string)
 
@@ -62,7 +65,7 @@ func newController(t *testing.T, dir string) *controller {
 		t.Fatal(err)
 	}
 	c := &controller{
-		t: t, authority: a, address: "unix:" + filepath.Join(dir, "link.sock"), store: store,
+		t: t, host: stage.NewHost(stage.DefaultLimits), authority: a, address: "unix:" + filepath.Join(dir, "link.sock"), store: store,
 		epoch: 1, wanted: map[string]bool{}, reports: map[uint64]*agentapi.Report{},
 		spool: map[string][]byte{}, acks: map[uint64]string{}, changed: make(chan struct{}),
 	}
@@ -347,6 +350,16 @@ func (c *controller) Put(stream agentapi.AgentLink_PutServer) error {
 	if err != nil {
 		return err
 	}
+	if first.GetRef().GetKind() == agentapi.FileKind_FILE_WORKDIR {
+		info, err := c.host.Put(stream.Context(), c.submit, first.GetInfo(), func() ([]byte, error) {
+			m, err := stream.Recv()
+			return m.GetData(), err
+		})
+		if err != nil {
+			return err
+		}
+		return stream.SendAndClose(info)
+	}
 	r, w := io.Pipe()
 	go func() {
 		for {
@@ -369,6 +382,11 @@ func (c *controller) Put(stream agentapi.AgentLink_PutServer) error {
 }
 
 func (c *controller) Get(r *agentapi.GetRequest, stream agentapi.AgentLink_GetServer) error {
+	if r.GetRef().GetKind() == agentapi.FileKind_FILE_WORKDIR {
+		return c.host.Get(stream.Context(), c.submit, r.GetRef().GetPath(), int64(r.GetOffset()), func(data []byte) error {
+			return stream.Send(&agentapi.Chunk{Data: data})
+		})
+	}
 	f, err := c.store.Get(stream.Context(), r.GetRef().GetPath())
 	if err != nil {
 		return fileStatus(err)
@@ -390,6 +408,9 @@ func (c *controller) Stat(ctx context.Context, r *agentapi.FileRef) (*agentapi.F
 }
 
 func (c *controller) ListObjects(r *agentapi.FileRef, stream agentapi.AgentLink_ListObjectsServer) error {
+	if r.GetKind() == agentapi.FileKind_FILE_WORKDIR {
+		return c.host.List(stream.Context(), c.submit, stream.Send)
+	}
 	list, err := c.store.List(stream.Context(), r.GetPath())
 	for _, o := range list {
 		err = errors.Join(err, stream.Send(&agentapi.FileInfo{Path: o.Key, Exists: true, Size: uint64(o.Size), Mode: uint32(fs.FileMode(0o600))}))

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
+	"github.com/sbatchd/sbatchd/runtime/asuser"
+	"github.com/sbatchd/sbatchd/runtime/stage"
 )
 
 // announce writes the provider's word that the node goes in a while.
@@ -203,5 +205,35 @@ func TestNoticeBeforeTheJobStarts(t *testing.T) {
 	n.c.finished(a)
 	if out := n.c.output(a, "out"); out != "" {
 		t.Errorf("it ran: %q", out)
+	}
+}
+
+func TestSyncedWorkDir(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, nil)
+	submit := filepath.Join(filepath.Dir(n.state), "submit")
+	if err := os.MkdirAll(filepath.Join(submit, "data"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(submit, "data", "in"), []byte("input\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	n.c.submit = stage.Dir{Path: submit, Owner: asuser.Self(), Job: 66}
+	a := agentapi.NewAttempt(66, 0)
+	n.launch(a, "cat data/in; mkdir results; echo made > results/out; sleep 0.3; echo late >> results/out", func(l *agentapi.Launch) {
+		l.WorkDirMode = agentapi.WorkDir_WORKDIR_SYNC
+	})
+	n.c.started(a)
+	n.killAgent()
+	n.c.finished(a)
+	if out := n.c.output(a, "out"); out != "input\n" {
+		t.Errorf("output %q", out)
+	}
+	got, err := os.ReadFile(filepath.Join(submit, "results", "out"))
+	if err != nil || string(got) != "made\nlate\n" {
+		t.Errorf("result %q %v", got, err)
+	}
+	if n.c.count(a, func(r *agentapi.Report) bool { return r.GetStagedOut().GetFiles() > 0 }) == 0 {
+		t.Error("staging out was not reported")
 	}
 }
