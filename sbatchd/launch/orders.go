@@ -2,8 +2,10 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -12,13 +14,14 @@ import (
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
 	"github.com/sbatchd/sbatchd/sbatchd/state"
+	"github.com/sbatchd/sbatchd/slurmrest/auth"
 )
 
 // dispatch derives orders whenever the state changes.
 func (h *Hub) dispatch(ctx context.Context) error {
 	changed, stop := h.Jobs.Watch()
 	defer stop()
-	seen := map[job.Attempt]bool{}
+	var begun atBegin
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(beginAtOnce)
 	for {
@@ -28,17 +31,16 @@ func (h *Hub) dispatch(ctx context.Context) error {
 				continue
 			}
 			a := j.Run.Attempt
-			if j.Run.Ordered.IsZero() && !j.Flags.Has(job.Completing) && !seen[a] && h.ready(s, j) {
-				seen[a] = true
-				g.Go(func() error { return h.begin(ctx, s, j) })
+			if j.Run.Ordered.IsZero() {
+				if !j.Flags.Has(job.Completing) && h.ready(s, j) && begun.enter(a) {
+					g.Go(func() error {
+						defer begun.leave(a)
+						return h.begin(ctx, s, j)
+					})
+				}
 				continue
 			}
 			h.orderJob(h.session(j.Run.Nodes[0].Node), s, j)
-		}
-		for a := range seen {
-			if j, ok := s.Job(a.Job); !ok || !present(j, a) || !j.Run.Ordered.IsZero() {
-				delete(seen, a)
-			}
 		}
 		select {
 		case <-ctx.Done():
@@ -46,6 +48,32 @@ func (h *Hub) dispatch(ctx context.Context) error {
 		case <-changed:
 		}
 	}
+}
+
+// atBegin holds the attempts whose launch is being committed. One that is then
+// not launched after all may come again at the next change.
+type atBegin struct {
+	mu  sync.Mutex
+	set map[job.Attempt]bool
+}
+
+func (b *atBegin) enter(a job.Attempt) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.set[a] {
+		return false
+	}
+	if b.set == nil {
+		b.set = map[job.Attempt]bool{}
+	}
+	b.set[a] = true
+	return true
+}
+
+func (b *atBegin) leave(a job.Attempt) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.set, a)
 }
 
 // beginAtOnce is how many launch orders wait for the same commit at most.
@@ -83,6 +111,10 @@ var outputFailed = job.ExitCode{Signal: 53}
 func (h *Hub) prepare(ctx context.Context, s *state.State, j *job.Job) (bool, error) {
 	call, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
+	if _, err := h.Users.ByUID(call, j.UID); errors.Is(err, auth.ErrUnknownUser) {
+		f := job.LaunchFailure{Class: job.FaultUser, Message: err.Error(), Code: job.ExitCode{Status: 1}}
+		return false, h.hopeless(ctx, j, f)
+	}
 	appendTo := s.Config.JobFileAppend
 	if j.Spec.Append != nil {
 		appendTo = *j.Spec.Append
@@ -98,10 +130,15 @@ func (h *Hub) prepare(ctx context.Context, s *state.State, j *job.Job) (bool, er
 		return true, nil // the spool keeps everything until they are
 	}
 	f := job.LaunchFailure{Class: job.FaultUser, Message: err.Error(), Code: outputFailed}
+	return false, h.hopeless(ctx, j, f)
+}
+
+// hopeless ends an attempt that no node is asked to run.
+func (h *Hub) hopeless(ctx context.Context, j *job.Job, f job.LaunchFailure) error {
 	if err := h.Jobs.LaunchFailed(ctx, j.Run.Attempt, f); err != nil {
-		return false, err
+		return err
 	}
-	return false, h.Jobs.Finished(ctx, j.Run.Attempt)
+	return h.Jobs.Finished(ctx, j.Run.Attempt)
 }
 
 const prepareTimeout = 15 * time.Second
@@ -196,8 +233,8 @@ func (h *Hub) orderJob(s *session, snap *state.State, j *job.Job) {
 			}}}, nil
 		})
 	}
-	if j.Spec.TimeLimit != r.Limit {
-		h.once(s, snap, j, fmt.Sprintf("limit %d", j.Spec.TimeLimit), func() (*agentapi.Order, error) {
+	if r.LimitChanges > 0 {
+		h.once(s, snap, j, fmt.Sprintf("limit %d", r.LimitChanges), func() (*agentapi.Order, error) {
 			return &agentapi.Order{What: &agentapi.Order_SetTimeLimit{SetTimeLimit: &agentapi.SetTimeLimit{
 				TimeLimitS: limitSeconds(j.Spec.TimeLimit),
 			}}}, nil
@@ -222,8 +259,8 @@ func (h *Hub) orderJob(s *session, snap *state.State, j *job.Job) {
 func (h *Hub) once(s *session, snap *state.State, j *job.Job, what string, build func() (*agentapi.Order, error)) {
 	id := orderID(j.Run.Attempt, what)
 	s.mu.Lock()
-	sent := s.sent[id]
-	s.sent[id] = true
+	_, sent := s.sent[id]
+	s.sent[id] = sentOrder{j.Run.Attempt, what == "launch" || j.Stop != nil && what == "kill "+j.Stop.Why}
 	s.mu.Unlock()
 	if sent {
 		return

@@ -25,8 +25,15 @@ type session struct {
 	end  context.CancelFunc
 
 	mu    sync.Mutex
-	sent  map[uint64]bool          // order ids sent in this session
+	sent  map[uint64]sentOrder     // by id, in this session
 	tails map[string]chan struct{} // the last thing being done, by key
+}
+
+// sentOrder is what an order was about. A node that refuses a vital one, a launch
+// or a kill, has nothing of the attempt and will never report on it.
+type sentOrder struct {
+	attempt job.Attempt
+	vital   bool
 }
 
 // sendQueue is how many messages may wait for a slow agent.
@@ -58,12 +65,15 @@ func (h *Hub) Session(stream agentapi.AgentLink_SessionServer) error {
 	if err := h.Jobs.NodeUp(stream.Context(), h.registration(id, hello)); err != nil {
 		return status.Error(codes.PermissionDenied, err.Error())
 	}
+	if err := h.missing(stream.Context(), id.Node, hello); err != nil {
+		return status.Error(codes.Unavailable, err.Error())
+	}
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	s := &session{
 		node: id.Node, hub: h, end: cancel,
 		out:  make(chan *agentapi.ControllerMessage, sendQueue),
-		sent: map[uint64]bool{}, tails: map[string]chan struct{}{},
+		sent: map[uint64]sentOrder{}, tails: map[string]chan struct{}{},
 	}
 	reply, err := h.helloReply(id, hello, minor)
 	if err != nil {
@@ -84,6 +94,31 @@ func (h *Hub) Session(stream agentapi.AgentLink_SessionServer) error {
 	err = g.Wait()
 	h.Log.Info("agent disconnected", "node", id.Node, "err", err)
 	return err
+}
+
+// missing takes back attempts that began on a node which does not hold them any
+// more: its agent lists everything up to the release.
+func (h *Hub) missing(ctx context.Context, name string, hello *agentapi.Hello) error {
+	held := map[job.Attempt]bool{}
+	for _, r := range hello.GetRunning() {
+		held[attemptOf(r.GetAttempt())] = true
+	}
+	s := h.Jobs.Snapshot()
+	n, ok := s.Node(name)
+	if !ok {
+		return nil
+	}
+	for _, id := range n.Jobs {
+		j, ok := s.Job(id)
+		if !ok || !j.Active() || j.Run.Nodes[0].Node != name || held[j.Run.Attempt] || j.Run.Start.IsZero() && j.Run.Ended.IsZero() {
+			continue
+		}
+		h.Log.Warn("attempt is not on its node any more", "job", j.ID.Raw, "restart", j.Run.Restart, "node", name)
+		if err := h.Jobs.Lost(ctx, j.Run.Attempt, "node "+name+" does not hold the job any more"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (h *Hub) enter(s *session) {
@@ -136,20 +171,37 @@ func (s *session) receiveAll(ctx context.Context, g *errgroup.Group, stream agen
 		case *agentapi.AgentMessage_Heartbeat:
 			g.Go(func() error { return s.heartbeat(ctx, b.Heartbeat) })
 		case *agentapi.AgentMessage_Report:
-			key := "report " + b.Report.GetKey().Attempt().Name()
-			s.inTurn(ctx, g, key, func() error { return s.report(ctx, b.Report) })
+			s.inTurn(ctx, g, turnOf(attemptOf(b.Report.GetKey().Attempt())), func() error { return s.report(ctx, b.Report) })
 		case *agentapi.AgentMessage_Output:
 			key := b.Output.GetStream() + " " + b.Output.GetAttempt().Name()
 			s.inTurn(ctx, g, key, func() error { return s.output(ctx, b.Output) })
 		case *agentapi.AgentMessage_OrderAck:
-			if why := b.OrderAck.GetRefused(); why != "" {
-				s.hub.Log.Warn("order refused", "node", s.node, "err", why)
-			}
+			s.refused(ctx, g, b.OrderAck)
 		case *agentapi.AgentMessage_Hello:
 			return status.Error(codes.InvalidArgument, "a second hello")
 		}
 	}
 }
+
+// refused takes a node's no to an order, after the reports it sent before.
+func (s *session) refused(ctx context.Context, g *errgroup.Group, ack *agentapi.OrderAck) {
+	why := ack.GetRefused()
+	if why == "" {
+		return
+	}
+	s.mu.Lock()
+	o := s.sent[ack.GetId()]
+	s.mu.Unlock()
+	s.hub.Log.Warn("order refused", "node", s.node, "job", o.attempt.Job, "restart", o.attempt.Restart, "err", why)
+	if o.vital {
+		s.inTurn(ctx, g, turnOf(o.attempt), func() error {
+			return s.hub.Jobs.Lost(ctx, o.attempt, "refused by node "+s.node+": "+why)
+		})
+	}
+}
+
+// turnOf is the key under which what a node says of an attempt is taken in turn.
+func turnOf(a job.Attempt) string { return "report " + a.String() }
 
 // inTurn runs do after everything given before under the same key.
 func (s *session) inTurn(ctx context.Context, g *errgroup.Group, key string, do func() error) {
