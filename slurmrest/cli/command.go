@@ -41,6 +41,8 @@ type Command struct {
 	Stop bool
 	// Bare leaves the arguments to Run: the command reads them by itself.
 	Bare bool
+	// Brief is a short form of --usage, where the command has one.
+	Brief byte
 	// Usage is the text of --usage; without it the first lines of help.
 	Usage string
 	Run   func(ctx context.Context, e *Env, in *Input) error
@@ -211,7 +213,14 @@ var common = []Flag{
 	{Long: "autocomplete", Arg: option.Required, Meta: "prefix", Help: "print the options that begin so"},
 }
 
-func (c Command) flags() []Flag { return append(slices.Clip(c.Flags), common...) }
+func (c Command) flags() []Flag {
+	all := append(slices.Clip(c.Flags), common...)
+	if c.Brief != 0 {
+		i := slices.IndexFunc(all, func(f Flag) bool { return f.Long == "usage" })
+		all[i].Short = c.Brief
+	}
+	return all
+}
 
 // words turns the command line and the environment into exact words for urfave:
 // --name=value for every option, the last one given counting.
@@ -277,15 +286,14 @@ func (f Flag) urfave() ucli.Flag {
 	if f.Short != 0 {
 		alias = []string{string(rune(f.Short))}
 	}
-	var env []string
 	help := f.Help
 	if f.Env != "" {
 		help += " [$" + f.Env + "]"
 	}
 	if f.Arg == option.None {
-		return &ucli.BoolFlag{Name: f.Long, Aliases: alias, EnvVars: env, Usage: help}
+		return &ucli.BoolFlag{Name: f.Long, Aliases: alias, Usage: help, DisableDefaultText: true}
 	}
-	return &ucli.StringFlag{Name: f.Long, Aliases: alias, EnvVars: env, Usage: "`" + strings.ToUpper(f.Meta) + "` " + help}
+	return &ucli.StringFlag{Name: f.Long, Aliases: alias, Usage: help + " (`" + strings.ToUpper(f.Meta) + "`)"}
 }
 
 func (c Command) help(e *Env) error {

@@ -350,3 +350,11 @@ func acctStatus(ctx context.Context, c *client.Client, id int64) error {
 	}
 	return exit(highest)
 }
+
+// description is the controller's own sentence about an error, if it has one.
+func description(err error) string {
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Description != e.Error() {
+		return e.Description
+	}
+	return ""
+}

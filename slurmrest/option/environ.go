@@ -243,3 +243,24 @@ func (e *environ) file(v *Values, sh Shell) error {
 	e.copy(strings.Split(string(data), "\x00"), func(string) bool { return true })
 	return nil
 }
+
+// StepEnviron returns the environment of a step: what --export chose of the
+// environment srun itself has.
+func (v *Values) StepEnviron(from []string) ([]string, error) {
+	e := newEnviron(len(from) + 8)
+	export := v.Str("export")
+	switch word := strings.ToUpper(export); {
+	case v.Source("export") != CommandLine || word == "ALL":
+		e.copy(from, func(string) bool { return true })
+	case word == "NONE" || word == "NIL":
+		e.copy(from, func(name string) bool { return slurms(name) || name == "PATH" || name == "HOME" })
+	default:
+		e.chosen(export, from)
+	}
+	for _, kv := range from { // the step's own commands reach the controller too
+		if name, value, ok := strings.Cut(kv, "="); ok && strings.HasPrefix(name, "SBATCHD_") {
+			e.set(name, value)
+		}
+	}
+	return e.list(), nil
+}
