@@ -110,7 +110,8 @@ func (h *Hub) missing(ctx context.Context, name string, hello *agentapi.Hello) e
 	}
 	for _, id := range n.Jobs {
 		j, ok := s.Job(id)
-		if !ok || !j.Active() || j.Run.Nodes[0].Node != name || held[j.Run.Attempt] || j.Run.Start.IsZero() && j.Run.Ended.IsZero() {
+		if !ok || !j.Active() || j.Run.Nodes[0].Node != name || held[j.Run.Attempt] || j.Run.Ordered.IsZero() ||
+			j.Run.Start.IsZero() && j.Run.Ended.IsZero() {
 			continue
 		}
 		h.Log.Warn("attempt is not on its node any more", "job", j.ID.Raw, "restart", j.Run.Restart, "node", name)
