@@ -168,12 +168,17 @@ func (l *Layout) Beside(name string) (string, error) {
 	return "", errors.New("no unified cgroup hierarchy")
 }
 
-// LimitsSwap tells whether a memory limit can include swap.
+// LimitsSwap tells whether a memory limit can include swap: kernels may not
+// account for it.
 func (l *Layout) LimitsSwap() bool {
-	at, ok := l.v1["memory"]
-	if !ok {
-		return true // version 2 takes it, or has no swap to limit
+	if at, ok := l.v1["memory"]; ok {
+		_, err := os.Stat(filepath.Join(at.dir, "memory.memsw.limit_in_bytes"))
+		return err == nil
 	}
-	_, err := os.Stat(filepath.Join(at.dir, "memory.memsw.limit_in_bytes"))
-	return err == nil
+	if l.v2.dir == "" {
+		return false
+	}
+	// The root of the hierarchy has no such file, every group below it has.
+	found, err := filepath.Glob(filepath.Join(l.v2.dir, "*", "memory.swap.max"))
+	return err == nil && len(found) > 0
 }

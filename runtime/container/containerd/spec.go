@@ -54,7 +54,7 @@ func (r *Runtime) ociSpec(ctx context.Context, c *held.Container, spec container
 		oci.WithMounts(mounts),
 		oci.WithCgroup(r.group(spec)),
 		oci.WithLinuxNamespace(specs.LinuxNamespace{Type: specs.CgroupNamespace}),
-		adjust(spec, layout),
+		r.adjust(spec, layout),
 	}
 	if spec.Hostname != "" {
 		opts = append(opts, oci.WithHostname(spec.Hostname))
@@ -106,26 +106,9 @@ func (r *Runtime) group(spec container.Spec) string {
 
 // adjust sets limits, and takes back defaults made for services rather than
 // for jobs: 1024 open files and 64 MB of shared memory.
-func adjust(spec container.Spec, layout *cgroup.Layout) oci.SpecOpts {
+func (r *Runtime) adjust(spec container.Spec, layout *cgroup.Layout) oci.SpecOpts {
 	return func(_ context.Context, _ oci.Client, _ *containers.Container, s *oci.Spec) error {
 		s.Process.Rlimits = nil
-		if s.Linux.Resources == nil {
-			s.Linux.Resources = &specs.LinuxResources{}
-		}
-		res := s.Linux.Resources
-		if limit := held.Memory(spec); limit > 0 {
-			res.Memory = &specs.LinuxMemory{Limit: &limit}
-			if layout.LimitsSwap() {
-				res.Memory.Swap = &limit
-			}
-		}
-		if spec.CPUs > 0 || spec.CPUSet != "" {
-			res.CPU = &specs.LinuxCPU{Cpus: spec.CPUSet}
-		}
-		if spec.CPUs > 0 {
-			quota, period := cgroup.CPUQuota(spec.CPUs), uint64(cgroup.CPUPeriod)
-			res.CPU.Quota, res.CPU.Period = &quota, &period
-		}
 		for i, m := range s.Mounts {
 			if m.Destination == "/dev/shm" {
 				// Half of the node's memory by the kernel's default, charged
@@ -133,7 +116,36 @@ func adjust(spec container.Spec, layout *cgroup.Layout) oci.SpecOpts {
 				s.Mounts[i].Options = []string{"nosuid", "noexec", "nodev", "mode=1777"}
 			}
 		}
+		if s.Linux.Resources == nil {
+			s.Linux.Resources = &specs.LinuxResources{}
+		}
+		r.limit(spec, layout, s.Linux.Resources)
 		return nil
+	}
+}
+
+// limit sets the limits that this node can enforce, as runc fails on others.
+func (r *Runtime) limit(spec container.Spec, layout *cgroup.Layout, res *specs.LinuxResources) {
+	can := func(controller string) bool {
+		if !layout.Has(controller) {
+			r.log.Warn("limit not enforced on this node", "limit", controller)
+			return false
+		}
+		return true
+	}
+	if limit := held.Memory(spec); limit > 0 && can("memory") {
+		res.Memory = &specs.LinuxMemory{Limit: &limit}
+		if layout.LimitsSwap() {
+			res.Memory.Swap = &limit
+		}
+	}
+	res.CPU = &specs.LinuxCPU{}
+	if spec.CPUSet != "" && can("cpuset") {
+		res.CPU.Cpus = spec.CPUSet
+	}
+	if spec.CPUs > 0 && can("cpu") {
+		quota, period := cgroup.CPUQuota(spec.CPUs), uint64(cgroup.CPUPeriod)
+		res.CPU.Quota, res.CPU.Period = &quota, &period
 	}
 }
 

@@ -108,7 +108,7 @@ func (c *Container) Usage(_ context.Context) (container.Usage, error) {
 		}
 		return usage, nil
 	}
-	if u.CPU == 0 {
+	if u.CPU == 0 || u.MaxBytes == 0 {
 		init, alive, err := c.Holder()
 		if err != nil || !alive {
 			return usage, err
@@ -117,8 +117,10 @@ func (c *Container) Usage(_ context.Context) (container.Usage, error) {
 		if err != nil {
 			return usage, err
 		}
-		usage.CPU, usage.RSSBytes = execinit.Used(pids)
-		usage.MaxRSSBytes = max(usage.MaxRSSBytes, usage.RSSBytes)
+		cpu, rss := execinit.Used(pids)
+		usage.CPU = max(usage.CPU, cpu)
+		usage.RSSBytes = max(usage.RSSBytes, rss)
+		usage.MaxRSSBytes = max(usage.MaxRSSBytes, rss)
 	}
 	return usage, nil
 }
