@@ -69,13 +69,13 @@ func (people) ByUID(_ context.Context, uid uint32) (auth.Account, error) {
 // house is a server over a real queue and store.
 type house struct {
 	*queue.Queue
-	t       *testing.T
+	t       testing.TB
 	handler http.Handler
 	server  *server.Server
 	keys    *auth.Keys
 }
 
-func newHouse(t *testing.T, edit func(*server.Config)) *house {
+func newHouse(t testing.TB, edit func(*server.Config)) *house {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "slurm.conf")
@@ -234,7 +234,8 @@ func (h *house) run(id uint32) job.Attempt {
 		}))
 		h.must(h.NodeUp(h.t.Context(), node.Registration{Node: name, Tag: tag}))
 	}
-	ok, err := h.Ordered(h.t.Context(), j.Attempt(), []job.Host{{Node: name, Instance: "cafe", PriceMicros: 1_000_000, Currency: "USD", Share: 1}})
+	n, _ := h.Snapshot().Node(name)
+	ok, err := h.Ordered(h.t.Context(), j.Attempt(), []job.Host{{Node: name, Instance: n.Instance, PriceMicros: 1_000_000, Currency: "USD", Share: 1}})
 	if err != nil || !ok {
 		h.t.Fatalf("ordered: %v %v", ok, err)
 	}
