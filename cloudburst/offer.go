@@ -65,7 +65,7 @@ type Offer struct {
 
 // Fits says why an offer does not meet a want, in words for a user, or nil.
 // Unknown CPUs, memory and disk (0) of an offer are taken as enough; an unknown
-// interconnect is not.
+// interconnect is not. Whether any is left is another question: see SoldOut.
 func (w Want) Fits(o Offer) error {
 	switch {
 	case w.GPUs.Count > 0 && o.GPUs.Count < w.GPUs.Count:
@@ -98,12 +98,13 @@ func (w Want) Fits(o Offer) error {
 		return fmt.Errorf("price in %s, MaxPrice in %s", o.Price.Currency, w.MaxPrice.Currency)
 	case !w.MaxPrice.IsZero() && o.Price.Micros > w.MaxPrice.Micros:
 		return fmt.Errorf("price %s is above MaxPrice %s", o.Price, w.MaxPrice)
-	case o.Available != nil && *o.Available <= 0:
-		return errors.New("none left")
 	default:
 		return nil
 	}
 }
+
+// SoldOut reports whether the provider says that there is none to be had now.
+func (o Offer) SoldOut() bool { return o.Available != nil && *o.Available <= 0 }
 
 func orNone(s string) string {
 	if s == "" {

@@ -9,8 +9,8 @@ import (
 // Provider rents machines. Its methods may be called from several goroutines;
 // every call ends when ctx does.
 type Provider interface {
-	// Offers lists what could be rented now and fits the want. An empty list
-	// without error means nothing fits.
+	// Offers lists what fits the want, with what is sold out as far as the
+	// provider tells. An empty list without error means nothing fits.
 	Offers(ctx context.Context, w Want) ([]Offer, error)
 	// Create makes the machine of r.Tag, or returns the one that already has
 	// this tag. After an error the machine may exist all the same: List tells.

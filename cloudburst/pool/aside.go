@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sbatchd/sbatchd/cloudburst"
@@ -14,10 +15,11 @@ import (
 // quarter at random so that pools do not come back in step.
 type Backoff struct{ First, Most time.Duration }
 
-// defaultBackoff by class of error (cloudburst.Class), plus "boot" for machines
-// that missed ResumeTimeout.
+// defaultBackoff by class of error (cloudburst.Class), plus "no-offer" when
+// nothing on offer fits and "boot" for machines that missed ResumeTimeout.
 var defaultBackoff = map[string]Backoff{
 	"no-capacity": {30 * time.Second, 10 * time.Minute},
+	"no-offer":    {30 * time.Second, 10 * time.Minute},
 	"quota":       {10 * time.Minute, time.Hour},
 	"auth":        {5 * time.Minute, time.Hour},
 	"no-balance":  {5 * time.Minute, time.Hour},
@@ -31,6 +33,7 @@ var defaultBackoff = map[string]Backoff{
 // explained is the class in words a user understands.
 var explained = map[string]string{
 	"no-capacity": "the provider has no capacity",
+	"no-offer":    "nothing to rent",
 	"quota":       "the account's quota is used up",
 	"auth":        "the provider refuses the credentials",
 	"no-balance":  "the account has no balance",
@@ -94,7 +97,14 @@ func (p *Pool) setAside(ctx context.Context, pool, class, detail string, after t
 func (p *Pool) refused(ctx context.Context, pool string, err error) (string, error) {
 	var rate cloudburst.RateLimited
 	errors.As(err, &rate)
-	return p.setAside(ctx, pool, cloudburst.Class(err), clean(err), rate.After)
+	detail := clean(err)
+	if rest, ok := strings.CutPrefix(detail, errNoOffer.Error()+": "); ok {
+		return p.setAside(ctx, pool, "no-offer", rest, 0)
+	}
+	for _, known := range []error{cloudburst.ErrNoCapacity, cloudburst.ErrQuota, cloudburst.ErrAuth, cloudburst.ErrNoBalance} {
+		detail = strings.TrimPrefix(detail, known.Error()+": ") // said already
+	}
+	return p.setAside(ctx, pool, cloudburst.Class(err), detail, rate.After)
 }
 
 // usable makes a pool usable again after a success.

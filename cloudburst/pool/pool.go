@@ -307,7 +307,7 @@ func (p *Pool) reconfigured(c *partitions.Config) (cured []string) {
 	if p.config != nil {
 		for name, a := range p.aside {
 			switch a.class {
-			case "auth", "quota", "no-balance", "bad-request", "unsupported":
+			case "auth", "quota", "no-balance", "bad-request", "unsupported", "no-offer":
 				delete(p.aside, name)
 				cured = append(cured, name)
 			}

@@ -73,11 +73,11 @@ func TestNoCapacitySetsThePoolAside(t *testing.T) {
 		w.cloud.SetCapacity("fake-a100", 0)
 		w.books.up("spot-1")
 		w.eventually("node given back", 2*time.Second, func() bool { return w.books.lost("spot-1") == 1 })
-		if why := w.books.mark("spot"); !strings.HasPrefix(why, "the provider has no capacity: ") {
+		if why := w.books.mark("spot"); why != "nothing to rent: none of 2 offers fits; most often: none left" {
 			w.Errorf("why: %q", why)
 		}
 		st := w.pool.Pools()[0]
-		if st.Class != "no-capacity" || st.Until.IsZero() || st.Live != 0 {
+		if st.Class != "no-offer" || st.Until.IsZero() || st.Live != 0 {
 			w.Errorf("status: %+v", st)
 		}
 		calls := w.asked()
@@ -97,6 +97,33 @@ func TestNoCapacitySetsThePoolAside(t *testing.T) {
 			w.Errorf("still set aside: %q", why)
 		}
 	})
+}
+
+func TestWhyNothingIsRented(t *testing.T) {
+	t.Parallel()
+	dear := slow()
+	for i := range dear.Offers {
+		dear.Offers[i].Price.Micros = 4e6
+	}
+	sold := slow()
+	for i := range sold.Offers {
+		sold.Offers[i].Capacity = 0
+	}
+	none := slow()
+	none.Offers = nil
+	for want, cfg := range map[string]fake.Config{
+		"none of 2 offers fits; most often: price 4.00USD is above MaxPrice 3.00USD": dear,
+		"none of 2 offers fits; most often: none left":                               sold,
+		"the provider offers nothing that fits":                                      none,
+	} {
+		bubble(t, cfg, func(w *world) {
+			w.books.up("spot-1")
+			w.eventually("given back", 2*time.Second, func() bool { return w.books.lost("spot-1") == 1 })
+			if why := w.books.mark("spot"); why != "nothing to rent: "+want {
+				w.Errorf("why: %q, want %q", why, want)
+			}
+		})
+	}
 }
 
 func TestRefusalAtCreateTriesTheNextOffer(t *testing.T) {

@@ -78,8 +78,12 @@ func (p *Pool) rent(ctx context.Context, s Snapshot, n Node, tag cloudburst.Tag)
 	return p.create(ctx, s, r, c, a, choices, true)
 }
 
+// errNoOffer is the case of cloudburst.ErrNoCapacity in which nothing was even
+// asked for.
+var errNoOffer = fmt.Errorf("nothing to rent (%w)", cloudburst.ErrNoCapacity)
+
 // offers asks what could be rented for a node and ranks it. Nothing that fits
-// is cloudburst.ErrNoCapacity with a sentence.
+// is errNoOffer with a sentence.
 func (p *Pool) offers(ctx context.Context, a *account, c *partitions.Pool, n Node) ([]price.Choice, error) {
 	want := wantOf(c, n)
 	var found []cloudburst.Offer
@@ -92,16 +96,34 @@ func (p *Pool) offers(ctx context.Context, a *account, c *partitions.Pool, n Nod
 	}
 	choices := price.Rank(found, want)
 	if len(choices) == 0 {
-		return nil, fmt.Errorf("%w: %s", cloudburst.ErrNoCapacity, price.Explain(found, want))
+		return nil, fmt.Errorf("%w: %s", errNoOffer, p.whyNone(ctx, a, found, want))
 	}
 	if n.Also != nil {
 		fits := slices.DeleteFunc(slices.Clone(choices), func(o price.Choice) bool { return n.Also.Fits(o.Offer) != nil })
 		if len(fits) == 0 {
-			return nil, fmt.Errorf("%w within the limits of the jobs that wait: %w", cloudburst.ErrNoCapacity, n.Also.Fits(choices[0].Offer))
+			return nil, fmt.Errorf("%w: within the limits of the jobs that wait: %w", errNoOffer, n.Also.Fits(choices[0].Offer))
 		}
 		choices = fits
 	}
 	return choices[:min(len(choices), mostOffers)], nil
+}
+
+// whyNone says in a sentence why nothing can be had. When nothing fits, it asks
+// once more without the pool's limits, to name the one that stands in the way.
+func (p *Pool) whyNone(ctx context.Context, a *account, found []cloudburst.Offer, want cloudburst.Want) string {
+	if len(found) > 0 {
+		return price.Explain(found, want)
+	}
+	loose := want
+	loose.Capacity, loose.MaxPrice, loose.Regions, loose.Zones, loose.InstanceType, loose.Interconnect = cloudburst.Auto, cloudburst.Money{}, nil, nil, "", ""
+	err := p.call(ctx, a, "offers", func(ctx context.Context) (err error) {
+		found, err = a.provider.Offers(ctx, loose)
+		return err
+	})
+	if err != nil {
+		return price.Explain(nil, want)
+	}
+	return price.Explain(found, want)
 }
 
 // describe writes an offer into a row.

@@ -18,7 +18,7 @@ type Choice struct {
 	PerUseful int64 // millionths per hour and useful GPU (machine when no GPU is wanted)
 }
 
-// Rank lists the offers that fit, best first: cheapest per useful GPU (a GPU
+// Rank lists the offers that fit and are not sold out, best first: cheapest per useful GPU (a GPU
 // beyond what was asked for is of no use), then the smaller machine, then spot
 // last, then by provider, region, zone, instance type and id, so that equal
 // inputs always give the same order. Prices in another currency than MaxPrice's
@@ -26,7 +26,7 @@ type Choice struct {
 func Rank(offers []cloudburst.Offer, w cloudburst.Want) []Choice {
 	var out []Choice
 	for _, o := range offers {
-		if w.Fits(o) == nil {
+		if w.Fits(o) == nil && !o.SoldOut() {
 			out = append(out, Choice{Offer: o, PerUseful: o.Price.Micros / int64(max(1, w.GPUs.Count))})
 		}
 	}
@@ -53,8 +53,8 @@ func Rank(offers []cloudburst.Offer, w cloudburst.Want) []Choice {
 	return out
 }
 
-// Explain says in one sentence why none of the offers fits: the reason the
-// offer nearest to fitting was refused for, and how many there were.
+// Explain says in one sentence why none of the offers can be had: the reason
+// most of them were refused for, and how many there were.
 func Explain(offers []cloudburst.Offer, w cloudburst.Want) string {
 	if len(offers) == 0 {
 		return "the provider offers nothing that fits"
@@ -63,6 +63,8 @@ func Explain(offers []cloudburst.Offer, w cloudburst.Want) string {
 	for _, o := range offers {
 		if err := w.Fits(o); err != nil {
 			counts[err.Error()]++
+		} else if o.SoldOut() {
+			counts["none left"]++
 		}
 	}
 	best, n := "", 0

@@ -85,6 +85,7 @@ func TestExplain(t *testing.T) {
 		{nil, "the provider offers nothing that fits"},
 		{[]cloudburst.Offer{offer("a", "a100", 1, 2e6)}, "the only offer: price 2.00USD is above MaxPrice 1.00USD"},
 		{[]cloudburst.Offer{offer("a", "h100", 1, 1), offer("b", "h100", 1, 1), offer("c", "a100", 1, 2e6)}, "none of 3 offers fits; most often: GPU h100, a100 wanted"},
+		{[]cloudburst.Offer{offer("a", "a100", 1, 1e6, func(o *cloudburst.Offer) { o.Available = new(int) })}, "the only offer: none left"},
 		{[]cloudburst.Offer{offer("a", "a100", 1, 1e6)}, ""},
 	} {
 		if got := price.Explain(c.offers, want); got != c.text {

@@ -273,6 +273,7 @@ func (h *host) watch(ctx context.Context) error {
 				h.log.Warn("the node has no way to the internet any more: slirp4netns has ended", "status", int(e.status))
 			}
 		case <-tick.C:
+			h.trimConsole()
 			why, err := deadline.check(time.Now())
 			if err != nil {
 				h.log.Warn("look at the market", "err", err)
@@ -282,6 +283,20 @@ func (h *host) watch(ctx context.Context) error {
 				return nil
 			}
 		}
+	}
+}
+
+// mostConsole is how large the console file may grow.
+const mostConsole = 8 << 20
+
+// trimConsole empties the console when it is full: everyone writes at its end.
+func (h *host) trimConsole() {
+	path := filepath.Join(h.dir, ConsoleFile)
+	if fi, err := os.Stat(path); err != nil || fi.Size() < mostConsole {
+		return
+	}
+	if err := os.Truncate(path, 0); err != nil {
+		h.log.Warn("trim console", "err", err)
 	}
 }
 

@@ -711,7 +711,7 @@ func TestMarketSells(t *testing.T) {
 		t.Fatalf("Offers: %+v, %v", offers, err)
 	}
 	s.create("pool-1", func(r *cloudburst.Request) { r.Offer = offers[0] })
-	if again, err := s.p.Offers(t.Context(), want); err != nil || len(again) != 1 {
+	if again, err := s.p.Offers(t.Context(), want); err != nil || len(again) != 2 || !again[0].SoldOut() {
 		t.Errorf("Offers when one is sold out: %+v, %v", again, err)
 	}
 	r := s.request("pool-2", func(r *cloudburst.Request) { r.Offer = offers[0] })
