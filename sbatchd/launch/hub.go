@@ -39,6 +39,7 @@ type Jobs interface {
 	Ended(ctx context.Context, a job.Attempt, x job.Exit) error
 	LaunchFailed(ctx context.Context, a job.Attempt, f job.LaunchFailure) error
 	Lost(ctx context.Context, a job.Attempt, message string) error
+	Vanished(ctx context.Context, a job.Attempt, message string) error
 	Finished(ctx context.Context, a job.Attempt) error
 	Checkpointed(ctx context.Context, a job.Attempt, c job.Checkpoint) error
 	Note(ctx context.Context, id uint32, text string) error

@@ -115,7 +115,7 @@ func (h *Hub) missing(ctx context.Context, name string, hello *agentapi.Hello) e
 			continue
 		}
 		h.Log.Warn("attempt is not on its node any more", "job", j.ID.Raw, "restart", j.Run.Restart, "node", name)
-		if err := h.Jobs.Lost(ctx, j.Run.Attempt, "node "+name+" does not hold the job any more"); err != nil {
+		if err := h.Jobs.Vanished(ctx, j.Run.Attempt, "node "+name+" does not hold the job any more"); err != nil {
 			return err
 		}
 	}
@@ -196,7 +196,7 @@ func (s *session) refused(ctx context.Context, g *errgroup.Group, ack *agentapi.
 	s.hub.Log.Warn("order refused", "node", s.node, "job", o.attempt.Job, "restart", o.attempt.Restart, "err", why)
 	if o.vital {
 		s.inTurn(ctx, g, turnOf(o.attempt), func() error {
-			return s.hub.Jobs.Lost(ctx, o.attempt, "refused by node "+s.node+": "+why)
+			return s.hub.Jobs.Vanished(ctx, o.attempt, "refused by node "+s.node+": "+why)
 		})
 	}
 }

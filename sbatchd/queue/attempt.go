@@ -157,11 +157,32 @@ func (q *Queue) LaunchFailed(ctx context.Context, a job.Attempt, f job.LaunchFai
 	})
 }
 
-// Lost: nothing is left of the attempt on its node, and how it ended is unknown.
+// Lost: the attempt's processes are gone and how they ended is unknown. What
+// they printed still comes, then Finished.
 func (q *Queue) Lost(ctx context.Context, a job.Attempt, message string) error {
+	return q.report(ctx, a, func(w *work, j *job.Job) error {
+		if !j.Run.Ended.IsZero() {
+			return nil
+		}
+		e := state.JobEnded{Attempt: a, At: w.Now, Detail: message}
+		w.lost(j, &e, w.lostAs(j, job.NodeFail))
+		return w.emit(e)
+	})
+}
+
+// Vanished: nothing at all is left of the attempt on its node.
+func (q *Queue) Vanished(ctx context.Context, a job.Attempt, message string) error {
 	return q.report(ctx, a, func(w *work, j *job.Job) error {
 		return w.loseAttempt(j, job.NodeFail, message)
 	})
+}
+
+// lostAs is the state of a lost run: after a notice it was preempted.
+func (w *work) lostAs(j *job.Job, final job.State) job.State {
+	if !j.Run.Notice.IsZero() {
+		return job.Preempted
+	}
+	return final
 }
 
 // loseAttempt ends and clears an attempt whose node or shim is gone. A script
@@ -169,12 +190,9 @@ func (q *Queue) Lost(ctx context.Context, a job.Attempt, message string) error {
 // lost too.
 func (w *work) loseAttempt(j *job.Job, final job.State, message string) error {
 	a := j.Attempt()
-	if !j.Run.Notice.IsZero() {
-		final = job.Preempted
-	}
 	if j.Run.Ended.IsZero() || j.Stop == nil && !j.Flags.Has(job.Requeued) && j.Spec.Requeue {
 		e := state.JobEnded{Attempt: a, At: w.Now, Detail: message}
-		w.lost(j, &e, final)
+		w.lost(j, &e, w.lostAs(j, final))
 		if err := w.emit(e); err != nil {
 			return err
 		}
