@@ -13,11 +13,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sbatchd/sbatchd/runtime/asuser"
 	"github.com/sbatchd/sbatchd/runtime/checkpoint"
 )
 
@@ -536,5 +538,66 @@ func contract(t *testing.T, s checkpoint.Store) {
 	}
 	if list, err := s.List(t.Context(), "c/"); err != nil || len(list) != 0 {
 		t.Errorf("left: %v %v", list, err)
+	}
+}
+
+func TestWithTheUsersRights(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	top := t.TempDir()
+	for p := top; p != os.TempDir() && len(p) > 1; p = filepath.Dir(p) {
+		if err := os.Chmod(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alice := &asuser.Cred{UID: 12345, GID: 12346}
+	home := filepath.Join(top, "home")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(home, 12345, 12346); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(home, "ckpt")
+	if err := asuser.Do(alice, func() error { fill(t, dir, "one"); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	store, _ := newDir(t)
+	s := checkpoint.New(store, cluster, 7, quiet)
+	sp := spec(dir, 0)
+	sp.Owner = alice
+	save(t, s, sp)
+	want := tree(t, dir)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Restore(t.Context(), checkpoint.Target{Dir: dir, Owner: alice}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, tree(t, dir)); diff != "" {
+		t.Errorf("(-saved +restored):\n%s", diff)
+	}
+	st, err := os.Stat(filepath.Join(dir, "model.bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sys := st.Sys().(*syscall.Stat_t); sys.Uid != 12345 || sys.Gid != 12346 {
+		t.Errorf("owner %d:%d", sys.Uid, sys.Gid)
+	}
+	// A directory that is really a link to what only root may read.
+	secret := filepath.Join(top, "secret")
+	if err := os.Mkdir(secret, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	sp.Dir = filepath.Join(home, "link")
+	if err := os.Symlink(secret, sp.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Save(t.Context(), sp); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("save of root's folder through a link: %v", err)
+	}
+	if _, err := s.Restore(t.Context(), checkpoint.Target{Dir: filepath.Join(top, "elsewhere"), Owner: alice}); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("restore where alice may not write: %v", err)
 	}
 }

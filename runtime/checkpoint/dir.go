@@ -248,7 +248,7 @@ func notFound(key string, err error) error {
 
 // ctxReader ends a copy when its context ends.
 type ctxReader struct {
-	ctx context.Context //nolint:containedctx // lives for one copy
+	ctx context.Context // lives for one copy
 	r   io.Reader
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/sbatchd/sbatchd/runtime/asuser"
@@ -35,7 +36,7 @@ func (s *Set) Restore(ctx context.Context, t Target) (*Manifest, error) {
 	}
 	var found *Manifest
 	err = s.walk(ctx, v, func(m *Manifest) (bool, error) {
-		err := asuser.Do(t.Owner, func() error { return s.place(ctx, m, t.Dir) })
+		err := (&placing{s, m, t.Owner}).place(ctx, t.Dir)
 		if errors.Is(err, ErrDamaged) {
 			s.log.Warn("checkpoint is damaged, trying the one before", "number", m.Number, "err", err)
 			return false, nil
@@ -52,26 +53,42 @@ func (s *Set) Restore(ctx context.Context, t Target) (*Manifest, error) {
 	return found, nil
 }
 
+// placing is one checkpoint being put back. Local files are touched with the
+// owner's rights, the store with the process's.
+type placing struct {
+	*Set
+	m     *Manifest
+	owner *asuser.Cred
+}
+
+func (p *placing) as(do func() error) error { return asuser.Do(p.owner, do) }
+
 // place fills a folder beside dir and exchanges the two.
-func (s *Set) place(ctx context.Context, m *Manifest, dir string) error {
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
-	temp := filepath.Join(filepath.Dir(dir), "."+filepath.Base(dir)+".restoring")
-	if err := clear(temp); err != nil {
+func (p *placing) place(ctx context.Context, dir string) error {
+	var temp string
+	err := p.as(func() error {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = real
+		}
+		temp = filepath.Join(filepath.Dir(dir), "."+filepath.Base(dir)+".restoring")
+		if err := clear(temp); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+			return err
+		}
+		return os.Mkdir(temp, 0o700)
+	})
+	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return err
-	}
-	if err := os.Mkdir(temp, 0o700); err != nil {
-		return err
-	}
-	err := s.fill(ctx, m, temp)
-	if err == nil {
-		err = exchange(temp, dir)
-	}
-	return errors.Join(err, clear(temp))
+	err = p.fill(ctx, temp)
+	return p.as(func() error {
+		if err == nil {
+			err = exchange(temp, dir)
+		}
+		return errors.Join(err, clear(temp))
+	})
 }
 
 // clear removes a folder whatever its modes.
@@ -113,43 +130,50 @@ func exchange(temp, dir string) error {
 	return clear(old)
 }
 
-func (s *Set) fill(ctx context.Context, m *Manifest, dir string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
+func (p *placing) fill(ctx context.Context, dir string) error {
+	var root *os.Root
+	if err := p.as(func() (err error) { root, err = os.OpenRoot(dir); return err }); err != nil {
 		return err
 	}
-	defer root.Close() //nolint:errcheck // read side
-	for _, f := range m.Files {
-		name := string(f.Path)
-		switch f.Kind {
-		case KindDir:
-			if name != "." {
-				err = root.Mkdir(name, 0o700)
-			}
-		case KindSymlink:
-			err = root.Symlink(string(f.Target), name)
-		case KindFile:
-			err = retry(ctx, func() error { return s.fetch(ctx, root, f) })
+	defer root.Close() // read side
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(transfers)
+	for _, f := range p.m.Files {
+		err := gctx.Err()
+		switch {
+		case err != nil:
+		case f.Kind == KindDir && f.Path != ".":
+			err = p.as(func() error { return root.Mkdir(string(f.Path), 0o700) })
+		case f.Kind == KindSymlink:
+			err = p.as(func() error { return root.Symlink(string(f.Target), string(f.Path)) })
+		case f.Kind == KindFile:
+			g.Go(func() error { return retry(gctx, func() error { return p.fetch(gctx, root, f) }) })
 		}
 		if errors.Is(err, fs.ErrExist) {
-			err = fmt.Errorf("%q twice: %w", name, ErrDamaged)
+			err = fmt.Errorf("%q twice: %w", f.Path, ErrDamaged)
 		}
 		if err != nil {
+			if gerr := g.Wait(); gerr != nil {
+				return gerr
+			}
 			return err
 		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
 	}
 	// Folders last and from the leaves up: making a file changes their times,
 	// and a mode may forbid it.
-	for i := len(m.Files) - 1; i >= 0; i-- {
-		f := m.Files[i]
-		if f.Kind != KindDir {
-			continue
+	return p.as(func() error {
+		for i := len(p.m.Files) - 1; i >= 0; i-- {
+			if f := p.m.Files[i]; f.Kind == KindDir {
+				if err := dress(root, f); err != nil {
+					return err
+				}
+			}
 		}
-		if err := dress(root, f); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func dress(root *os.Root, f File) error {
@@ -160,35 +184,44 @@ func dress(root *os.Root, f File) error {
 }
 
 // fetch writes one file and checks it against the manifest.
-func (s *Set) fetch(ctx context.Context, root *os.Root, f File) error {
-	local := func(err error) error { return fmt.Errorf("%w: %w", errLocal, err) }
-	if err := root.Remove(string(f.Path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return local(err)
-	}
-	out, err := root.OpenFile(string(f.Path), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return local(err)
-	}
-	werr := s.copyObject(ctx, out, f)
-	if err := out.Close(); werr == nil && err != nil {
-		werr = local(err)
-	}
-	if werr == nil {
-		if err := dress(root, f); err != nil {
-			werr = local(err)
+func (p *placing) fetch(ctx context.Context, root *os.Root, f File) error {
+	local := func(do func() error) error {
+		if err := p.as(do); err != nil {
+			return fmt.Errorf("%w: %w", errLocal, err)
 		}
+		return nil
 	}
-	return werr
+	var out *os.File
+	err := local(func() error {
+		err := root.Remove(string(f.Path)) // of the try before
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			out, err = root.OpenFile(string(f.Path), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = p.copyObject(ctx, out, f)
+	if cerr := out.Close(); err == nil && cerr != nil {
+		err = fmt.Errorf("%w: %w", errLocal, cerr)
+	}
+	if err != nil {
+		return err
+	}
+	return local(func() error { return dress(root, f) })
 }
 
 func (s *Set) copyObject(ctx context.Context, out *os.File, f File) error {
+	ctx, touch, stop := watched(ctx)
+	defer stop()
 	in, err := s.store.Get(ctx, s.prefix+f.Object)
 	if err == nil {
-		defer in.Close() //nolint:errcheck // read side
+		defer in.Close() // read side
 		sum := sha256.New()
 		w := &localWriter{w: out}
 		var n int64
-		n, err = io.Copy(io.MultiWriter(sum, w), io.LimitReader(in, f.Size+1))
+		n, err = io.Copy(io.MultiWriter(sum, w), touching{io.LimitReader(in, f.Size+1), touch})
 		switch {
 		case w.err != nil:
 			return fmt.Errorf("%w: %w", errLocal, w.err)

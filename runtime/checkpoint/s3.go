@@ -276,7 +276,7 @@ func readAll(ctx context.Context, s Store, key string, limit int64) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close() //nolint:errcheck // read side
+	defer r.Close() // read side
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", key, err)

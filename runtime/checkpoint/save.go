@@ -23,8 +23,8 @@ import (
 	"github.com/sbatchd/sbatchd/runtime/asuser"
 )
 
-// uploads is how many files are on their way at once.
-const uploads = 4
+// transfers is how many files are on their way at once.
+const transfers = 4
 
 // errLocal marks faults on our own side, which asking the store again can't mend.
 var errLocal = errors.New("local file")
@@ -85,7 +85,7 @@ func (s *Set) save(ctx context.Context, spec Spec) (*Manifest, error) {
 	// The walk and the opening happen with the user's rights; sending what is
 	// open happens on other goroutines.
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(uploads)
+	g.SetLimit(transfers)
 	if err := asuser.Do(spec.Owner, func() error { return p.walk(gctx, g, spec.Dir) }); err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (p *packer) walk(ctx context.Context, g *errgroup.Group, dir string) error 
 	if err != nil {
 		return err
 	}
-	defer root.Close() //nolint:errcheck // read side
+	defer root.Close() // read side
 	var list []*File
 	err = p.visit(ctx, g, root, ".", &list)
 	// The uploads fill the entries.
@@ -182,7 +182,7 @@ func (p *packer) add(ctx context.Context, g *errgroup.Group, root *os.Root, name
 		f.Kind = KindFile
 		key := dataKey(p.m.Number, len(*list))
 		g.Go(func() error {
-			defer h.Close() //nolint:errcheck // read side
+			defer h.Close() // read side
 			return p.file(ctx, f, h, key)
 		})
 	default:
@@ -244,7 +244,9 @@ func (p *packer) send(ctx context.Context, f *File, h *os.File, key string) erro
 	if err != nil {
 		return fmt.Errorf("%w: %w", errLocal, err)
 	}
-	r := &hashReader{r: io.LimitReader(h, st.Size()), want: st.Size(), sum: sha256.New()}
+	ctx, touch, stop := watched(ctx)
+	defer stop()
+	r := &hashReader{r: touching{io.LimitReader(h, st.Size()), touch}, want: st.Size(), sum: sha256.New()}
 	if err := p.set.store.Put(ctx, p.set.prefix+key, r, st.Size()); err != nil {
 		if r.err != nil {
 			return fmt.Errorf("%w: %w", errLocal, r.err)

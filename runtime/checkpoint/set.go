@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -283,6 +284,29 @@ func (s *Set) claim(ctx context.Context, v *view, restart uint32, nonce string) 
 			return 0, fmt.Errorf("claim number %d: %w", next, err)
 		}
 	}
+}
+
+// stallTime ends a transfer in which nothing moved for so long.
+const stallTime = 2 * time.Minute
+
+var errStalled = errors.New("nothing moved for " + stallTime.String())
+
+// watched is a context that ends when touch isn't called for stallTime.
+func watched(ctx context.Context) (_ context.Context, touch, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	t := time.AfterFunc(stallTime, func() { cancel(errStalled) })
+	return ctx, func() { t.Reset(stallTime) }, func() { t.Stop(); cancel(nil) }
+}
+
+// touching tells of each read.
+type touching struct {
+	r     io.Reader
+	touch func()
+}
+
+func (t touching) Read(p []byte) (int, error) {
+	t.touch()
+	return t.r.Read(p)
 }
 
 // Waits between the tries of one request: it is asked four times in all.

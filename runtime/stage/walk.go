@@ -144,7 +144,7 @@ func hashFile(ctx context.Context, f io.Reader) (string, error) {
 
 // ctxReader ends a copy when its context ends.
 type ctxReader struct {
-	ctx context.Context //nolint:containedctx // lives for one copy
+	ctx context.Context // lives for one copy
 	r   io.Reader
 }
 

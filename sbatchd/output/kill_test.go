@@ -171,7 +171,8 @@ func TestNoLineIsLostOrDoubled(t *testing.T) {
 	target := func(path string, appendTo bool) output.Target {
 		return output.Target{Path: path, Owner: asuser.Self(), Append: appendTo, Umask: 0o022}
 	}
-	const lines, kills = 400, 40
+	const lines, kills = 250, 40
+	var killed [2]int // controllers, helpers
 	rounds := []map[output.Key]output.Target{
 		{
 			key(1, 0, "out"): target(both, false), key(1, 0, "err"): target(both, false),
@@ -180,7 +181,7 @@ func TestNoLineIsLostOrDoubled(t *testing.T) {
 		{key(3, 1, "out"): target(other, true)},
 	}
 	for _, targets := range rounds {
-		deaths, last := 0, time.Now()
+		deaths, last := [2]int{}, time.Now()
 		for k, tg := range targets {
 			if a := c.do(order{Op: "prepare", Key: k, Target: tg}); a.Err != "" {
 				t.Fatal(a.Err)
@@ -198,13 +199,15 @@ func TestNoLineIsLostOrDoubled(t *testing.T) {
 				}
 				acked[k] = a.Ack.Size
 			}
-			if deaths < kills && time.Since(last) > time.Duration(rng.IntN(30))*time.Millisecond {
-				deaths, last = deaths+1, time.Now()
-				if helpers := children(c.cmd.Process.Pid); rng.IntN(2) == 0 && len(helpers) > 0 {
+			if deaths[0]+deaths[1] < kills && time.Since(last) > time.Duration(rng.IntN(15))*time.Millisecond {
+				last = time.Now()
+				if helpers := children(c.cmd.Process.Pid); deaths[0] > deaths[1] && len(helpers) > 0 {
+					deaths[1]++
 					if p, err := os.FindProcess(helpers[0]); err == nil {
 						_ = p.Kill() // it may be gone
 					}
 				} else {
+					deaths[0]++
 					c.kill()
 					c.start()
 				}
@@ -218,9 +221,10 @@ func TestNoLineIsLostOrDoubled(t *testing.T) {
 				t.Fatal(a.Err)
 			}
 		}
-		if deaths < 20 {
-			t.Errorf("only %d kills", deaths)
-		}
+		killed[0], killed[1] = killed[0]+deaths[0], killed[1]+deaths[1]
+	}
+	if killed[0] < 20 || killed[1] < 20 {
+		t.Errorf("only %d controllers and %d helpers were killed", killed[0], killed[1])
 	}
 	checkMerged(t, both, "1.0.out", lines)
 	checkMerged(t, both, "1.0.err", lines)

@@ -78,13 +78,9 @@ func (s *Spool) Follow(ctx context.Context, w io.Writer, id uint32, streamName s
 		if live != nil {
 			last, more = live()
 		}
-		keys, err := s.Keys(id)
-		if err != nil {
-			return err
-		}
-		for _, k := range keys {
-			last = max(last, k.Restart)
-		}
+		s.mu.Lock()
+		last = max(last, s.newest[id])
+		s.mu.Unlock()
 		_, changed, err := s.extent(at)
 		if err != nil {
 			return err

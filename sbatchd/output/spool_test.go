@@ -246,3 +246,35 @@ func waitFor(t *testing.T, ok func() bool, what func() string) {
 		}
 	}
 }
+
+func BenchmarkAppend(b *testing.B) {
+	for _, n := range []int{1, 16, 64} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s, err := output.NewSpool(b.TempDir(), 0, quiet)
+			if err != nil {
+				b.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(b.Context())
+			defer cancel()
+			go s.Run(ctx) // ends with the benchmark
+			line := []byte(strings.Repeat("x", 99) + "\n")
+			var wg sync.WaitGroup
+			each := b.N/n + 1
+			b.ResetTimer()
+			for i := range n {
+				wg.Go(func() {
+					var off int64
+					for range each {
+						a, err := s.Append(ctx, key(uint32(i+1), 0, "out"), off, line)
+						if err != nil {
+							b.Error(err)
+							return
+						}
+						off = a.Size
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}

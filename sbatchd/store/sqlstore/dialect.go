@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -81,7 +82,7 @@ func openSQLite(ctx context.Context, cfg Config) (*sql.DB, *sql.DB, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := f.Close(); err != nil {
+		if err := errors.Join(f.Close(), syncFile(filepath.Dir(file))); err != nil {
 			return nil, nil, err
 		}
 		pragmas = append(pragmas, "page_size("+strconv.Itoa(pageSize)+")", "journal_mode(WAL)", "synchronous(FULL)", "journal_size_limit(67108864)",
