@@ -15,11 +15,13 @@ var edits44 = []edit{
 	{"stats_msg", "parts_packed", add, `0`},
 
 	{"job_info", "container_type", drop, ""},
+	{"job_info", "flags", without, "JOB_IMPLICIT_MAX_NODES"},
 	{"job_info", "memory_update_delay", drop, ""},
 	{"job_info", "memory_update_margin", drop, ""},
 	{"job_info", "power", add, `{"flags":[]}`},
 	{"job_info", "job_resources.select_type", only, selectTypes44},
 
+	{"node", "state", without, "POWER_DOWN_ASAP,POWER_DOWN_FORCE"},
 	{"node", "suspend_time", drop, ""},
 	{"node", "external_sensors", add, `{}`},
 	{"node", "power", add, `{}`},
@@ -38,4 +40,45 @@ var edits44 = []edit{
 	{"job", "sluid", drop, ""},
 	{"job", "steps[].pid", add, `""`},
 	{"job", "steps[].submit_line", drop, ""},
+}
+
+// fields44 are the fields of requests that came with v0.0.45.
+var fields44 = map[string][]string{
+	"job_desc_msg": {"container_type", "cores_per_socket", "memory_update_delay", "memory_update_margin"},
+}
+
+// edits43 are the further differences of v0.0.43 (Slurm 25.05).
+var edits43 = []edit{
+	{"job_info", "flags", without, "CONSOLIDATE_SEGMENTS,EXPEDITED_REQUEUE,SPREAD_SEGMENTS"},
+	{"job_info", "job_state", without, "EXPEDITING"},
+	{"job_info", "step_id", drop, ""},
+	{"job_info", "submit_line", drop, ""},
+	{"node", "state", without, "BLOCKED,EXTERNAL"},
+	{"job", "flags", without, "JOB_ALTERED"},
+}
+
+// edits42 are the further differences of v0.0.42 (Slurm 24.11).
+var edits42 = []edit{
+	{"job_info", "flags", without, "EXTERNAL_JOB"},
+	{"job_info", "licenses_allocated", drop, ""},
+	{"job_info", "segment_size", drop, ""},
+	{"job_info", "stderr_expanded", drop, ""},
+	{"job_info", "stdin_expanded", drop, ""},
+	{"job_info", "stdout_expanded", drop, ""},
+
+	{"node", "cert_flags", drop, ""},
+	{"node", "tls_cert_last_renewal", drop, ""},
+	{"node", "topology", drop, ""},
+
+	{"partition_info", "topology", drop, ""},
+
+	{"job", "reservation.requested", drop, ""},
+	{"job", "segment_size", drop, ""},
+	{"job", "steps[].step.stderr", drop, ""},
+	{"job", "steps[].step.stderr_expanded", drop, ""},
+	{"job", "steps[].step.stdin", drop, ""},
+	{"job", "steps[].step.stdin_expanded", drop, ""},
+	{"job", "steps[].step.stdout", drop, ""},
+	{"job", "steps[].step.stdout_expanded", drop, ""},
+	{"job", "steps[].time.limit", drop, ""},
 }

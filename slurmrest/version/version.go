@@ -21,12 +21,13 @@ type Version struct {
 	fields  map[string][]string // of requests: fields this version doesn't know
 }
 
-// served lists the versions, newest first; the newest has no edits.
+// served lists the versions, newest first, as Slurm 26.05 serves them; the newest
+// has no edits, each older one those of its successor and its own.
 var served = []*Version{
 	{Name: wire.Newest},
-	{Name: "v0.0.44", records: compile(edits44), fields: map[string][]string{
-		"job_desc_msg": {"container_type", "cores_per_socket", "memory_update_delay", "memory_update_margin"},
-	}},
+	{Name: "v0.0.44", records: compile(edits44), fields: fields44},
+	{Name: "v0.0.43", records: compile(edits44, edits43), fields: fields44},
+	{Name: "v0.0.42", records: compile(edits44, edits43, edits42), fields: fields44},
 }
 
 // Served lists the versions that are served, newest first.
@@ -44,7 +45,7 @@ type edit struct {
 	record string // schema of the record: job_info, node, ...
 	path   string
 	op     op
-	json   string // of add and replace; the words of only, comma-separated
+	json   string // of add and replace; the words of only and without, comma-separated
 }
 
 type op uint8
@@ -53,7 +54,8 @@ const (
 	drop    op = iota // the field came later
 	add               // the field is gone since
 	replace           // the field had another type: a fixed value of it
-	only              // a list of words: words that came later are left out
+	only              // a list of words: others than these are left out
+	without           // a list of words: these came later and are left out
 )
 
 // node is the tree of edits below one place of a record.
@@ -61,6 +63,7 @@ type node struct {
 	drop    bool
 	replace string
 	only    []string
+	without []string
 	add     string // members to append, each with a leading comma
 	members map[string]*node
 	element *node
@@ -82,9 +85,9 @@ func (n *node) child(step string) *node {
 	return n.members[step]
 }
 
-func compile(edits []edit) map[string]*node {
+func compile(tables ...[]edit) map[string]*node {
 	records := map[string]*node{}
-	for _, e := range edits {
+	for _, e := range slices.Concat(tables...) {
 		n := records[e.record]
 		if n == nil {
 			n = &node{}
@@ -107,6 +110,8 @@ func compile(edits []edit) map[string]*node {
 			n.replace = e.json
 		case only:
 			n.only = strings.Split(e.json, ",")
+		case without:
+			n.without = append(n.without, strings.Split(e.json, ",")...)
 		}
 	}
 	return records
@@ -193,9 +198,10 @@ func (w *rewriter) list(n *node) {
 			w.pos++
 		}
 		start := w.pos
-		if n.only != nil {
+		if n.only != nil || n.without != nil {
 			w.skip()
-			if word := w.src[start:w.pos]; !slices.Contains(n.only, strings.Trim(string(word), `"`)) {
+			word := strings.Trim(string(w.src[start:w.pos]), `"`)
+			if slices.Contains(n.without, word) || n.only != nil && !slices.Contains(n.only, word) {
 				continue
 			}
 			w.pos = start

@@ -14,7 +14,7 @@ import (
 func TestRecordsFitEveryVersion(t *testing.T) {
 	t.Parallel()
 	text := "a \"quoted\\\" {[,]} text"
-	job := wire.JobInfo{Comment: text, JobState: []string{"RUNNING", "CONFIGURING"}, JobResources: &wire.JobRes{
+	job := wire.JobInfo{Comment: text, JobState: []string{"RUNNING", "CONFIGURING"}, Flags: []string{"EXTERNAL_JOB", "JOB_IMPLICIT_MAX_NODES", "SPREAD_SEGMENTS", "DEPENDENT"}, JobResources: &wire.JobRes{
 		SelectType: []string{"CR_CPU_MEMORY"}, Nodes: wire.JobResNodes{Allocation: make([]wire.JobResNode, 2)},
 	}}
 	node := wire.Node{Name: "n1", State: []string{"IDLE", "CLOUD"}, Comment: text}

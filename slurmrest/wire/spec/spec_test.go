@@ -63,7 +63,7 @@ func TestCheckFindsFaults(t *testing.T) {
 
 func TestOpenAPIIsValid(t *testing.T) {
 	t.Parallel()
-	doc, err := spec.OpenAPI("sbatchd", "26.05", func(string, string) bool { return true })
+	doc, err := spec.OpenAPI("sbatchd", "26.05", func(_, p string) bool { return strings.HasPrefix(p, "/slurm/v0.0.45/") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestOpenAPIIsValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(few) > len(doc)/10 || !strings.Contains(string(few), "/slurm/v0.0.44/ping/") {
+	if len(few) > len(doc)/2 || !strings.Contains(string(few), "/slurm/v0.0.44/ping/") {
 		t.Errorf("%d bytes for ping alone, %d for all", len(few), len(doc))
 	}
 }
