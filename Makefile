@@ -28,6 +28,7 @@ setup-e2e: setup-build
 build: setup-build ## build bin/sbatchd, bin/sbatchd-node, bin/sbatchd-gpu, bin/slurm and its links
 	@mkdir -p bin
 	$(BUILD) -o bin/sbatchd ./sbatchd
+	$(BUILD) -o runtime/execinit/payload/files/init-$$($(GO) env GOARCH) ./runtime/execinit/small
 	$(BUILD) -o bin/sbatchd-node ./runtime/node
 	$(BUILD) -o bin/slurm ./slurmrest/slurm
 	@if command -v "$${CC:-gcc}" >/dev/null; then set -x; CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/sbatchd-gpu ./runtime/nvml; \

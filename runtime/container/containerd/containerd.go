@@ -32,6 +32,7 @@ import (
 	"github.com/sbatchd/sbatchd/runtime/container"
 	"github.com/sbatchd/sbatchd/runtime/container/held"
 	"github.com/sbatchd/sbatchd/runtime/execinit"
+	"github.com/sbatchd/sbatchd/runtime/execinit/payload"
 )
 
 // Config says where containerd is and where the driver keeps things.
@@ -40,7 +41,7 @@ type Config struct {
 	Namespace    string   // "" for "sbatchd"
 	Snapshotter  string   // "" finds the best: overlayfs, else native
 	State        string   // folder of the containers' folders, this driver's alone
-	Init         string   // static program that runs execinit.Main as "exec DIR"; "" for this one
+	Init         string   // static program that runs execinit.Main as "exec DIR"; "" for the small init, else this program
 	CgroupParent string   // "" for /sbatchd
 	CDIDirs      []string // nil for /etc/cdi and /var/run/cdi
 	RuncState    string   // runc's folder, on a file system that a restart empties; "" beside the socket
@@ -65,11 +66,6 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Runtime, error) {
 		cfg.CgroupParent = "/sbatchd"
 	}
 	var err error
-	if cfg.Init == "" {
-		if cfg.Init, err = os.Executable(); err != nil {
-			return nil, err
-		}
-	}
 	if cfg.RuncState == "" {
 		// runc's own default is one for the whole machine.
 		cfg.RuncState = filepath.Join(filepath.Dir(cfg.Address), "runc")
@@ -79,6 +75,13 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Runtime, error) {
 	}
 	if err := os.MkdirAll(cfg.State, 0o711); err != nil {
 		return nil, err
+	}
+	if cfg.Init == "" {
+		command, err := payload.Command(cfg.State)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Init = command[0]
 	}
 	r := &Runtime{cfg: cfg, log: log}
 	if r.client, err = client.New(cfg.Address,

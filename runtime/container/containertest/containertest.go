@@ -99,7 +99,7 @@ var buildInit = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "init")
-	cmd := exec.Command("go", "build", "-o", path, "github.com/sbatchd/sbatchd/runtime/container/containertest/testdata/init")
+	cmd := exec.Command("go", "build", "-o", path, "github.com/sbatchd/sbatchd/runtime/execinit/small")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build init: %w\n%s", err, out)

@@ -25,12 +25,13 @@ import (
 	"github.com/sbatchd/sbatchd/runtime/container"
 	"github.com/sbatchd/sbatchd/runtime/container/held"
 	"github.com/sbatchd/sbatchd/runtime/execinit"
+	"github.com/sbatchd/sbatchd/runtime/execinit/payload"
 )
 
 // Config says where the driver keeps things.
 type Config struct {
 	State        string   // folder of the containers' folders, this driver's alone
-	Init         []string // starts execinit.Main with one more argument; nil for this program's "exec"
+	Init         []string // starts execinit.Main with one more argument; nil for the small init, else this program
 	CgroupParent string   // "" for /sbatchd
 	NoNamespaces bool     // as if the node allowed none
 	NoCgroups    bool     // as if the node allowed none
@@ -49,14 +50,16 @@ func New(cfg Config, log *slog.Logger) (*Runtime, error) {
 		return nil, err
 	}
 	cfg.State = state
-	if len(cfg.Init) == 0 {
-		cfg.Init = []string{"/proc/self/exe", "exec"}
-	}
 	if cfg.CgroupParent == "" {
 		cfg.CgroupParent = "/sbatchd"
 	}
 	if err := os.MkdirAll(cfg.State, 0o711); err != nil {
 		return nil, err
+	}
+	if len(cfg.Init) == 0 {
+		if cfg.Init, err = payload.Command(cfg.State); err != nil {
+			return nil, err
+		}
 	}
 	return &Runtime{cfg: cfg, log: log}, nil
 }
