@@ -184,12 +184,13 @@ func (c Command) run(ctx context.Context, e *Env) error {
 	if err != nil {
 		return err
 	}
-	app := c.app(e)
+	if count["help"] > 0 {
+		return c.help(e)
+	}
+	app := c.app(e, false)
 	app.Action = func(u *ucli.Context) error {
 		in := &Input{ctx: u, Args: u.Args().Slice(), count: count}
 		switch {
-		case in.Given("help"):
-			return c.help(e)
 		case in.Given("usage"):
 			return c.usage(e)
 		case in.Given("version"):
@@ -266,8 +267,9 @@ func (c Command) words(e *Env) (words, rest []string, count map[string]int, err 
 	return words, sc.Rest(), count, nil
 }
 
-// app is the command as urfave knows it.
-func (c Command) app(e *Env) *ucli.App {
+// app is the command as urfave knows it. Short names are for help alone: urfave
+// takes -h for its own.
+func (c Command) app(e *Env, short bool) *ucli.App {
 	app := &ucli.App{
 		Name: c.Name, HelpName: c.Name, Usage: c.About, UsageText: c.Name + " [OPTION...] " + c.Args,
 		HideHelp: true, HideVersion: true, HideHelpCommand: true,
@@ -276,6 +278,9 @@ func (c Command) app(e *Env) *ucli.App {
 		OnUsageError:   func(_ *ucli.Context, err error, _ bool) error { return err },
 	}
 	for _, f := range c.flags() {
+		if !short {
+			f.Short = 0
+		}
 		app.Flags = append(app.Flags, f.urfave())
 	}
 	return app
@@ -297,7 +302,7 @@ func (f Flag) urfave() ucli.Flag {
 }
 
 func (c Command) help(e *Env) error {
-	app := c.app(e)
+	app := c.app(e, true)
 	app.Setup()
 	return ucli.ShowAppHelp(ucli.NewContext(app, nil, nil))
 }

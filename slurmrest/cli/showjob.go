@@ -153,7 +153,11 @@ func (s *scontrolRun) jobRecord(fc *format.Context, j *wire.JobInfo) string {
 		"CoreSpec", coreSpec(j))
 	if s.details && !pending {
 		r.line("JOB_GRES", null(strings.Join(j.GRESDetail, ",")))
-		for _, n := range j.JobResources.Nodes.Allocation {
+		var given []wire.JobResNode
+		if j.JobResources != nil {
+			given = j.JobResources.Nodes.Allocation
+		}
+		for _, n := range given {
 			r.b.WriteString("  ")
 			r.line("Nodes", n.Name, "CPU_IDs", "0-"+itoa(max(n.CPUs.Count-1, 0)), "Mem", itoa(n.Memory.Allocated), "GRES", strings.Join(j.GRESDetail, ","))
 		}

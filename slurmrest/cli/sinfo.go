@@ -101,9 +101,9 @@ func sinfoFormat(e *Env, in *Input) (spec string, names bool) {
 	case in.Given("summarize"):
 		return "%#P %.5a %.10l %.16F %N", false
 	case in.Given("Node") && long:
-		return "%#N %.6D %#P %.11T %4c %.8z %.6m %.8d %.6w %.8f %20E", false
+		return "%#9N %.6D %.#9P %.11T %4c %.8z %.6m %.8d %.6w %.8f %20E", false
 	case in.Given("Node"):
-		return "%#N %.6D %#P %6t", false
+		return "%#9N %.6D %.#9P %6t", false
 	case in.Given("list-reasons") && long:
 		return "%20E %12U %19H %6t %N", false
 	case in.Given("list-reasons"):
