@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"path"
 	"strings"
@@ -13,7 +14,7 @@ import (
 
 // Errors that a Store returns, wrapped.
 var (
-	ErrNotFound = errors.New("no such object")
+	ErrNotFound = fmt.Errorf("no such object: %w", fs.ErrNotExist)
 	ErrExists   = errors.New("object exists")
 )
 

@@ -68,11 +68,17 @@ func (h *Host) as(ctx context.Context, d Dir, do func(*os.Root) error) error {
 	return nil
 }
 
-// List tells of everything that goes to the node, parents first.
+// List tells of everything that goes to the node, parents first. Files that the
+// user can't read stay where they are. A directory that isn't there is empty, as
+// Slurm starts a job whose directory is missing.
 func (h *Host) List(ctx context.Context, d Dir, send func(*agentapi.FileInfo) error) error {
-	files, bytes := 0, int64(0)
-	return h.as(ctx, d, func(root *os.Root) error {
+	files, bytes, opened := 0, int64(0), false
+	err := h.as(ctx, d, func(root *os.Root) error {
+		opened = true
 		return walk(ctx, root, d.In, func(info *agentapi.FileInfo) error {
+			if !readable(root, info) {
+				return nil
+			}
 			files, bytes = files+1, bytes+int64(info.GetSize())
 			if err := h.limits.check(files, bytes); err != nil {
 				return err
@@ -80,6 +86,24 @@ func (h *Host) List(ctx context.Context, d Dir, send func(*agentapi.FileInfo) er
 			return send(toWire(info))
 		})
 	})
+	if !opened && errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// readable tries to open a file that not everybody may read.
+func readable(root *os.Root, info *agentapi.FileInfo) bool {
+	mode := fs.FileMode(info.GetMode())
+	if !mode.IsRegular() || mode.Perm()&0o444 == 0o444 {
+		return true
+	}
+	f, err := openFile(root, info.GetPath())
+	if err != nil {
+		return !errors.Is(err, fs.ErrPermission)
+	}
+	_ = f.Close() // nothing was read
+	return true
 }
 
 // Stat looks at one name; one that isn't there has Exists false.
@@ -182,23 +206,20 @@ func putDir(root *os.Root, name string, mode fs.FileMode) error {
 }
 
 func (h *Host) putFile(ctx context.Context, d Dir, info *agentapi.FileInfo, next func() ([]byte, error), done *agentapi.FileInfo) (err error) {
-	var f *os.File
-	var temp string
+	var f *draft
 	if err := h.as(ctx, d, func(root *os.Root) (err error) {
-		f, temp, err = temporary(root, info.GetPath())
+		f, err = newDraft(root, info.GetPath())
 		return err
 	}); err != nil {
 		return err
 	}
-	placed := false
 	defer func() {
-		_ = f.Close() // it is synced, or dropped
-		if !placed {
-			rerr := h.as(context.WithoutCancel(ctx), d, func(root *os.Root) error { return root.Remove(temp) })
-			err = errors.Join(err, rerr)
+		derr := h.as(context.WithoutCancel(ctx), d, f.drop)
+		if err == nil {
+			err = derr
 		}
 	}()
-	if done.Sha256, err = receive(f, info, next); err != nil {
+	if done.Sha256, err = receive(f.File, info, next); err != nil {
 		return err
 	}
 	return h.as(ctx, d, func(root *os.Root) error {
@@ -206,14 +227,8 @@ func (h *Host) putFile(ctx context.Context, d Dir, info *agentapi.FileInfo, next
 		if err != nil || same {
 			return err
 		}
-		if err := dress(root, temp, fs.FileMode(info.GetMode()), info.GetMtimeUnixNano()); err != nil {
-			return err
-		}
-		if err := root.Rename(temp, name); err != nil {
-			return err
-		}
-		placed, done.Path = true, name
-		return nil
+		done.Path = name
+		return f.place(root, name, fs.FileMode(info.GetMode()), info.GetMtimeUnixNano())
 	})
 }
 

@@ -158,39 +158,41 @@ func (f *fetcher) fetch(ctx context.Context, info *agentapi.FileInfo) error {
 			return nil
 		}
 	}
+	var out *draft
+	if err := f.as(func(root *os.Root) (err error) { out, err = newDraft(root, name); return err }); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	hash, size, err := f.receive(ctx, name, out.File)
+	err = f.as(func(root *os.Root) error {
+		perr := err
+		if perr == nil {
+			perr = out.place(root, name, fs.FileMode(info.GetMode()), info.GetMtimeUnixNano())
+		}
+		return errors.Join(perr, out.drop(root))
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the user removed it since it was listed
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	f.note(name, given{Size: size, Mtime: info.GetMtimeUnixNano(), SHA256: hash})
+	return nil
+}
+
+// receive fills a file from the link.
+func (f *fetcher) receive(ctx context.Context, name string, out *os.File) (hash string, size int64, err error) {
 	r, err := f.l.Get(ctx, wireText(name))
 	if err != nil {
-		return err
+		return "", 0, err
 	}
 	defer r.Close() // read side
-	var out *os.File
-	var temp string
-	if err := f.as(func(root *os.Root) (err error) { out, temp, err = temporary(root, name); return err }); err != nil {
-		return err
-	}
 	sum := sha256.New()
 	w := &sparse{f: out}
-	_, err = io.Copy(io.MultiWriter(sum, w), &ctxReader{ctx, r})
-	if err == nil {
-		err = w.end()
+	if _, err := io.Copy(io.MultiWriter(sum, w), &ctxReader{ctx, r}); err != nil {
+		return "", 0, err
 	}
-	if cerr := out.Close(); err == nil {
-		err = cerr
-	}
-	perr := f.as(func(root *os.Root) error {
-		if err != nil {
-			return errors.Join(err, root.Remove(temp))
-		}
-		if err := dress(root, temp, fs.FileMode(info.GetMode()), info.GetMtimeUnixNano()); err != nil {
-			return err
-		}
-		return root.Rename(temp, name)
-	})
-	if perr != nil {
-		return fmt.Errorf("%s: %w", name, perr)
-	}
-	f.note(name, given{Size: w.off, Mtime: info.GetMtimeUnixNano(), SHA256: hex.EncodeToString(sum.Sum(nil))})
-	return nil
+	return hex.EncodeToString(sum.Sum(nil)), w.off, w.end()
 }
 
 // Out brings back what the job made or changed, and says how much that was. It

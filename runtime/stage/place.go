@@ -8,23 +8,75 @@ import (
 	"os"
 	"path"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// temporary opens a new file beside name that nobody takes for a result. The
-// folders that lead there are made.
-func temporary(root *os.Root, name string) (*os.File, string, error) {
+// draft is a file that is being written and has no name that anybody takes for
+// a result: none at all where the file system can do that, so that a crash
+// leaves nothing behind.
+type draft struct {
+	*os.File
+	dir  *os.File // where it will be
+	temp string   // its name in the root, empty: none yet
+	name string
+}
+
+// newDraft begins a file that will be name. The folders that lead there are made.
+func newDraft(root *os.Root, name string) (*draft, error) {
 	if dir := path.Dir(name); dir != "." {
 		if err := root.MkdirAll(dir, 0o777); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 	}
-	for {
-		temp := path.Join(path.Dir(name), fmt.Sprintf(".sbatchd-%08x", rand.Uint32()))
-		f, err := root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-		if !errors.Is(err, fs.ErrExist) {
-			return f, temp, err
-		}
+	dir, err := root.Open(path.Dir(name))
+	if err != nil {
+		return nil, err
 	}
+	d := &draft{dir: dir, name: name}
+	fd, err := unix.Openat(int(dir.Fd()), ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err == nil {
+		d.File = os.NewFile(uintptr(fd), name)
+		return d, nil
+	}
+	d.temp = tempName(name)
+	if d.File, err = root.OpenFile(d.temp, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return d, nil
+}
+
+func tempName(name string) string {
+	return path.Join(path.Dir(name), fmt.Sprintf(".sbatchd-%016x", rand.Uint64()))
+}
+
+// place gives the file its mode, time and name, replacing what has it.
+func (d *draft) place(root *os.Root, name string, mode fs.FileMode, mtime int64) error {
+	if d.temp == "" {
+		temp := tempName(d.name)
+		err := unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", d.Fd()), int(d.dir.Fd()), path.Base(temp), unix.AT_SYMLINK_FOLLOW)
+		if err != nil {
+			return &fs.PathError{Op: "link", Path: name, Err: err}
+		}
+		d.temp = temp
+	}
+	if err := dress(root, d.temp, mode, mtime); err != nil {
+		return err
+	}
+	if err := root.Rename(d.temp, name); err != nil {
+		return err
+	}
+	d.temp = ""
+	return nil
+}
+
+// drop ends the work on a file, and removes it unless it was placed.
+func (d *draft) drop(root *os.Root) error {
+	err := errors.Join(d.Close(), d.dir.Close())
+	if d.temp != "" {
+		err = errors.Join(err, root.Remove(d.temp))
+	}
+	return err
 }
 
 // dress gives a file or folder its mode and time.
@@ -44,7 +96,7 @@ func link(root *os.Root, target, name string) error {
 		}
 	}
 	for {
-		temp := path.Join(path.Dir(name), fmt.Sprintf(".sbatchd-%08x", rand.Uint32()))
+		temp := tempName(name)
 		err := root.Symlink(target, temp)
 		if errors.Is(err, fs.ErrExist) {
 			continue

@@ -453,6 +453,14 @@ func TestOtherUsersFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.dir.Owner, b.copy.Owner = alice, &alice
+	if err := b.host.List(t.Context(), b.dir, func(i *agentapi.FileInfo) error {
+		if i.GetPath() == "secret" {
+			t.Error("a file that alice can't read was listed")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
 	for _, name := range []string{"shadow", "secret"} {
 		if err := b.host.Get(t.Context(), b.dir, name, 0, func([]byte) error { return nil }); err == nil {
 			t.Errorf("%s was served to alice", name)
@@ -476,4 +484,21 @@ func TestOtherUsersFiles(t *testing.T) {
 			t.Errorf("%s belongs to %d:%d", p, s.Uid, s.Gid)
 		}
 	}
+}
+
+func TestFilesThatVanish(t *testing.T) {
+	b := lay(t, map[string]string{"a": "x", "b": "x"})
+	b.info = func(i *agentapi.FileInfo) {
+		if i.GetPath() == "b" {
+			if err := os.Remove(filepath.Join(b.submit, "b")); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	b.in(t)
+	same(t, "on the node", map[string]string{"a": "x"}, tree(t, b.copy.Dir))
+	b.dir.Path = filepath.Join(b.submit, "missing")
+	b.copy.Dir = t.TempDir()
+	b.in(t)
+	same(t, "of a missing directory", map[string]string{}, tree(t, b.copy.Dir))
 }
