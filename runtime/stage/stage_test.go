@@ -269,7 +269,7 @@ func TestCutAnywhere(t *testing.T) {
 	for i := range 12 {
 		files[fmt.Sprintf("d%d/f%d", i%3, i)] = fmt.Sprint("content ", i)
 	}
-	for cut := 0; cut < 15; cut++ {
+	for _, cut := range []int{0, 1, 2, 6, 11, 12, 13} {
 		b := lay(t, files)
 		b.left = cut
 		if err := stage.In(t.Context(), b.copy, b.wire); cut < 13 != errors.Is(err, errCut) {
@@ -347,8 +347,8 @@ func TestSparse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const size = 50 << 20
-	for _, step := range []error{f.Truncate(size), func() error { _, err := f.WriteAt([]byte("x"), 30<<20); return err }(), f.Close()} {
+	const size = 8 << 20
+	for _, step := range []error{f.Truncate(size), func() error { _, err := f.WriteAt([]byte("x"), 5<<20); return err }(), f.Close()} {
 		if step != nil {
 			t.Fatal(step)
 		}

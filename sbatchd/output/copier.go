@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sbatchd/sbatchd/runtime/asuser"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 )
 
@@ -164,6 +165,16 @@ func (c *Copier) Prepare(ctx context.Context, key Key, t Target) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Warm starts a user's helper, if it doesn't run, so that a Prepare that comes
+// soon need not wait for that. It does not block.
+func (c *Copier) Warm(owner asuser.Cred) {
+	c.mu.Lock()
+	w := c.worker(&Target{Owner: owner})
+	c.mu.Unlock()
+	w.warm.Store(true)
+	w.poke()
 }
 
 // Finish says that an attempt prints no more, and waits until all that it

@@ -45,6 +45,14 @@ func TestCopy(t *testing.T) {
 	wantFile(t, path, "")
 }
 
+func TestWarm(t *testing.T) {
+	r := start(t, t.TempDir(), 0)
+	r.c.Warm(asuser.Self())
+	waitFor(t, func() bool { return len(children(os.Getpid())) > 0 }, func() string { return "no helper was started" })
+	r.stop()
+	waitFor(t, func() bool { return len(children(os.Getpid())) == 0 }, func() string { return "the helper is still there" })
+}
+
 func TestFilesMode(t *testing.T) {
 	dir := t.TempDir()
 	r := start(t, filepath.Join(dir, "spool"), 0)

@@ -17,7 +17,7 @@ import (
 // The words that the copier and its helper exchange: a length, a JSON head, and
 // after a write's head its data.
 type request struct {
-	Op   string `json:"op"` // open, truncate, write, sync, close
+	Op   string `json:"op"` // hello, open, truncate, write, sync, close
 	File int    `json:"file"`
 	Path string `json:"path,omitempty"`
 	Perm uint32 `json:"perm,omitempty"`
@@ -140,7 +140,10 @@ type helper struct {
 }
 
 func (h *helper) do(q *request, a *reply) error {
-	if q.Op == "open" {
+	switch q.Op {
+	case "hello":
+		return nil
+	case "open":
 		return h.open(q, a)
 	}
 	f := h.files[q.File]

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,9 +20,9 @@ import (
 
 // Times of a worker.
 const (
-	syncEvery = time.Second      // at most this often is a user's file synced while its job prints
-	idleTime  = 30 * time.Second // without work, the helper ends
-	firstWait = time.Second      // before a failed copy is tried again, doubled up to
+	syncEvery = time.Second     // at most this often is a user's file synced while its job prints
+	idleTime  = 5 * time.Minute // without work, the helper ends
+	firstWait = time.Second     // before a failed copy is tried again, doubled up to
 	lastWait  = 2 * time.Minute
 	graceTime = 2 * time.Second
 	maxDirty  = 16 << 20 // bytes that a file may be behind the disk
@@ -33,6 +34,7 @@ type worker struct {
 	c      *Copier
 	cred   asuser.Cred
 	wake   chan struct{}
+	warm   atomic.Bool // a helper will be needed soon
 	ask    chan *preparation
 	copies map[Key]*copying
 	owners map[fileID]*copying // whose extent ends a file
@@ -105,6 +107,12 @@ func (w *worker) leave(ctx context.Context) {
 // pass copies what there is, one piece of each stream in turn, and says when to
 // look again.
 func (w *worker) pass(ctx context.Context) time.Duration {
+	if w.warm.Swap(false) && w.helper == nil {
+		w.busy = time.Now()
+		if _, err := w.do(ctx, request{Op: "hello"}); err != nil {
+			w.stopHelper(true) // whoever needs it is told
+		}
+	}
 	for more := true; more && ctx.Err() == nil; {
 		more = false
 		w.serve(ctx)
