@@ -16,7 +16,8 @@ import (
 type Backoff struct{ First, Most time.Duration }
 
 // defaultBackoff by class of error (cloudburst.Class), plus "no-offer" when
-// nothing on offer fits and "boot" for machines that missed ResumeTimeout.
+// nothing on offer fits, "boot" for machines that missed ResumeTimeout and "dear"
+// for machines charged above MaxPrice.
 var defaultBackoff = map[string]Backoff{
 	"no-capacity": {30 * time.Second, 10 * time.Minute},
 	"no-offer":    {30 * time.Second, 10 * time.Minute},
@@ -28,6 +29,7 @@ var defaultBackoff = map[string]Backoff{
 	"rate":        {5 * time.Second, 5 * time.Minute},
 	"transient":   {10 * time.Second, 5 * time.Minute},
 	"boot":        {time.Minute, 10 * time.Minute},
+	"dear":        {10 * time.Minute, time.Hour},
 }
 
 // explained is the class in words a user understands.
@@ -41,6 +43,7 @@ var explained = map[string]string{
 	"unsupported": "the provider cannot do it",
 	"rate":        "the provider limits our calls",
 	"transient":   "the provider does not answer as it should",
+	"dear":        "the provider charges more than it offered",
 	"boot":        "machines do not boot within ResumeTimeout",
 }
 
@@ -48,6 +51,7 @@ var explained = map[string]string{
 type aside struct {
 	class string
 	fails int
+	since time.Time // of the last refusal
 	until time.Time
 	why   string
 }
@@ -82,7 +86,7 @@ func (p *Pool) setAside(ctx context.Context, pool, class, detail string, after t
 	if !ok {
 		b = defaultBackoff[class]
 	}
-	a.until = now.Add(max(after, p.delay(b, a.fails)))
+	a.since, a.until = now, now.Add(max(after, p.delay(b, a.fails)))
 	a.why = explained[class]
 	if detail != "" {
 		a.why += ": " + detail
@@ -107,15 +111,29 @@ func (p *Pool) refused(ctx context.Context, pool string, err error) (string, err
 	return p.setAside(ctx, pool, cloudburst.Class(err), detail, rate.After)
 }
 
-// usable makes a pool usable again after a success.
-func (p *Pool) usable(ctx context.Context, pool string) error {
+// usable makes a pool usable again after a success that was begun at a moment:
+// a refusal since then counts for more.
+func (p *Pool) usable(ctx context.Context, pool string, begun time.Time) error {
+	return p.forgive(ctx, pool, func(a *aside) bool { return !a.since.After(begun) })
+}
+
+// room makes a pool usable again when a machine of it was given back: where
+// there was no room, or no quota, there is some now.
+func (p *Pool) room(ctx context.Context, pool string) error {
+	return p.forgive(ctx, pool, func(a *aside) bool {
+		return a.class == "no-capacity" || a.class == "no-offer" || a.class == "quota"
+	})
+}
+
+func (p *Pool) forgive(ctx context.Context, pool string, fits func(*aside) bool) error {
 	p.mu.Lock()
-	_, was := p.aside[pool]
-	delete(p.aside, pool)
-	p.mu.Unlock()
-	if !was {
+	a := p.aside[pool]
+	if a == nil || !fits(a) {
+		p.mu.Unlock()
 		return nil
 	}
+	delete(p.aside, pool)
+	p.mu.Unlock()
 	p.log.Info("pool usable again", "pool", pool)
 	return p.cfg.Nodes.MarkPool(ctx, pool, time.Time{}, "")
 }

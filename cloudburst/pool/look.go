@@ -144,12 +144,26 @@ func (p *Pool) compare(ctx context.Context, s Snapshot, a *account, r Row, i clo
 		return nil
 	case r.State == Deleting && !asked.IsZero() && asked.Before(began) && settled:
 		p.log.Info("given back", "node", r.Node, "pool", r.Pool, "provider", r.Provider, "instance", r.Tag)
-		return p.gone(ctx, r.Tag, r.Why)
+		if err := p.gone(ctx, r.Tag, r.Why); err != nil || reclaimed(s, r) {
+			return err
+		}
+		return p.room(ctx, r.Pool)
 	case r.State == Created && settled:
 		p.log.Warn("lost a machine", "node", r.Node, "pool", r.Pool, "provider", r.Provider, "instance", r.Tag)
 		return p.gone(ctx, r.Tag, "the provider does not have the machine any more")
 	}
 	return nil
+}
+
+// reclaimed says that the provider had announced to take a row's machine: then
+// there is no room for another.
+func reclaimed(s Snapshot, r Row) bool {
+	for _, n := range s.Nodes {
+		if n.Name == r.Node && n.Instance == r.Tag {
+			return !n.ReclaimAt.IsZero()
+		}
+	}
+	return false
 }
 
 // alive learns what is new about a machine.

@@ -126,6 +126,42 @@ func TestWhyNothingIsRented(t *testing.T) {
 	}
 }
 
+func TestGivingBackMakesRoom(t *testing.T) {
+	t.Parallel()
+	cfg := slow()
+	cfg.Offers = cfg.Offers[:1]
+	cfg.Offers[0].Capacity = 1
+	bubble(t, cfg, func(w *world) {
+		w.books.up("spot-1")
+		w.eventually("rented", 5*time.Second, func() bool { return w.rented("spot-1") })
+		w.books.up("spot-2")
+		w.eventually("refused", 5*time.Second, func() bool { return w.books.lost("spot-2") == 1 && w.books.mark("spot") != "" })
+		w.books.down("spot-1", "idle for SuspendTime")
+		w.eventually("room", 15*time.Second, func() bool { return w.books.mark("spot") == "" })
+		w.books.up("spot-2")
+		w.eventually("rented", 5*time.Second, func() bool { return w.rented("spot-2") })
+	})
+}
+
+// A success that was on its way does not undo a refusal that came after it.
+func TestEarlierSuccessDoesNotForgive(t *testing.T) {
+	t.Parallel()
+	cfg := slow()
+	cfg.Offers = cfg.Offers[:1]
+	cfg.Offers[0].Capacity = 1
+	bubble(t, cfg, func(w *world) {
+		w.cloud.Fail(fake.Fault{Op: "create", Err: nil, After: true, Delay: 5 * time.Second})
+		w.books.up("spot-1")
+		time.Sleep(time.Second)
+		w.books.up("spot-2")
+		w.eventually("refused", 3*time.Second, func() bool { return w.books.lost("spot-2") == 1 })
+		w.eventually("rented", 10*time.Second, func() bool { return w.rented("spot-1") })
+		if w.books.mark("spot") == "" {
+			w.Error("the pool is usable again")
+		}
+	})
+}
+
 func TestRefusalAtCreateTriesTheNextOffer(t *testing.T) {
 	t.Parallel()
 	bubble(t, slow(), func(w *world) {

@@ -158,12 +158,13 @@ func (p *Pool) create(ctx context.Context, s Snapshot, r Row, c *partitions.Pool
 			break
 		}
 		var made cloudburst.Instance
+		begun := p.cfg.Now()
 		err = p.call(ctx, a, "create", func(ctx context.Context) (err error) {
 			made, err = a.provider.Create(ctx, req)
 			return err
 		})
 		if err == nil {
-			return p.created(ctx, r, c, made)
+			return p.created(ctx, r, c, made, begun)
 		}
 		if ctx.Err() != nil {
 			return err // the next start finds the intent
@@ -251,7 +252,7 @@ func (p *Pool) request(s Snapshot, r Row, c *partitions.Pool, o cloudburst.Offer
 
 // created writes the provider's answer into the ledger. A machine dearer than
 // its pool allows goes straight back.
-func (p *Pool) created(ctx context.Context, r Row, c *partitions.Pool, i cloudburst.Instance) error {
+func (p *Pool) created(ctx context.Context, r Row, c *partitions.Pool, i cloudburst.Instance, begun time.Time) error {
 	p.mu.Lock()
 	delete(p.tries, r.Tag)
 	p.mu.Unlock()
@@ -283,10 +284,10 @@ func (p *Pool) created(ctx context.Context, r Row, c *partitions.Pool, i cloudbu
 	}
 	p.log.Info("rented", "node", r.Node, "pool", r.Pool, "provider", r.Provider, "instance", r.Tag, "id", string(i.ID))
 	if dear != "" {
-		_, err := p.setAside(ctx, r.Pool, "no-capacity", dear, 0)
+		_, err := p.setAside(ctx, r.Pool, "dear", dear, 0)
 		return err
 	}
-	return p.usable(ctx, r.Pool)
+	return p.usable(ctx, r.Pool, begun)
 }
 
 // learn copies what a provider says about a machine into its row.
@@ -344,7 +345,7 @@ func (p *Pool) again(ctx context.Context, tag cloudburst.Tag) error {
 	for _, i := range all {
 		if i.Tag == r.Tag && i.Live() {
 			p.log.Info("found the machine of an intent", "node", r.Node, "instance", r.Tag, "id", string(i.ID))
-			return p.created(ctx, r, c, i)
+			return p.created(ctx, r, c, i, p.cfg.Now())
 		}
 	}
 	choices, err := p.offers(ctx, a, c, n)

@@ -101,7 +101,7 @@ func (p *provider) intend(ctx context.Context, dir string, r cloudburst.Request)
 		Offer: string(r.Offer.ID), Region: list[at].Region, Zone: list[at].Zone,
 		PriceMicros: list[at].Price.Micros, Currency: list[at].Price.Currency, CreatedAt: time.Now().UTC(),
 		Binary: p.binary, Isolated: p.isolated, Index: freeIndex(machines, r.Pool), PoolFolder: p.dir,
-		CgroupParent: "/sbatchd/" + filepath.Base(dir),
+		CgroupParent: "/sbatchd-" + filepath.Base(dir),
 		Reclaims:     m.rules(list[at].Offer, opened), CountFile: filepath.Join(p.dir, "reclaims.json"),
 	}
 	return p.write(dir, r, next, machines)

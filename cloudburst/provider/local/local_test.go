@@ -635,7 +635,7 @@ func TestKilledWhileCreating(t *testing.T) {
 					t.Fatal(err)
 				}
 				next := m
-				next.Tag, next.Node, next.Index, next.CgroupParent = string(r.Tag), node, 7, "/sbatchd/"+filepath.Base(dir)
+				next.Tag, next.Node, next.Index, next.CgroupParent = string(r.Tag), node, 7, "/sbatchd-"+filepath.Base(dir)
 				if point != "empty folder" {
 					os.WriteFile(filepath.Join(dir, localnode.AgentFile), []byte(`{"node":"x"}`), 0o600)
 				}
