@@ -83,8 +83,9 @@ func (s *story) cost(ctx context.Context) (string, error) {
 func (s *story) nodesGone(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("a node is still rented"))
 	defer cancel()
+	var text string
 	if err := rig.Eventually(ctx, "the nodes to be given back", func() (bool, string, error) {
-		text, err := s.as(ctx, "sburst", "leaks")
+		leaks, err := s.ctl.As(ctx, rig.Cmd{User: s.rig.Admin()}, "sburst", "leaks")
 		if err != nil {
 			return false, "", err
 		}
@@ -97,14 +98,17 @@ func (s *story) nodesGone(ctx context.Context) error {
 				return false, nodes, nil
 			}
 		}
-		return strings.HasSuffix(strings.TrimSpace(text), "leaked: 0"), text, nil
+		text = leaks.Stdout
+		return rig.NothingRented(text), leaks.String(), nil
 	}); err != nil {
 		return err
 	}
 	if err := s.show(ctx, "sinfo"); err != nil {
 		return err
 	}
-	return s.show(ctx, "sburst", "leaks")
+	s.say("sburst leaks, as %s", s.rig.Admin().Name)
+	fmt.Fprint(s.out, indent(text))
+	return nil
 }
 
 // shorten leaves out the middle of runs of epochs.

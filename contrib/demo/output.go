@@ -23,6 +23,8 @@ var (
 	resumedLine = regexp.MustCompile(`^resumed at epoch (\d+) \(restart (\d+)\)$`)
 	savedLine   = regexp.MustCompile(`^saved epoch (\d+) on (USR1|TERM)$`)
 	doneLine    = regexp.MustCompile(`^done: (\d+) epochs, `)
+	// What Slurm writes into the output of a job that it takes off its node.
+	takenLine = regexp.MustCompile(`^slurmstepd: error: \*\*\* JOB \d+ ON \S+ CANCELLED AT \S+ DUE TO PREEMPTION \*\*\*$`)
 )
 
 // readOutput reads the output file and checks that no line of a run is missing,
@@ -65,7 +67,7 @@ func readOutput(text string) (training, error) {
 				return t, fmt.Errorf("line %d: done twice", n+1)
 			}
 			t.done = true
-		} else if !savedLine.MatchString(line) {
+		} else if !savedLine.MatchString(line) && !takenLine.MatchString(line) {
 			return t, fmt.Errorf("line %d: unexpected: %q", n+1, line)
 		}
 	}

@@ -38,6 +38,9 @@ func tell(ctx context.Context, out io.Writer) (string, error) {
 	// before anything else is cleaned up.
 	after := context.WithoutCancel(ctx)
 	if s.ctl != nil {
+		if err != nil {
+			err = errors.Join(err, s.ctl.GiveBack(after, 30*time.Second))
+		}
 		err = errors.Join(err, s.ctl.Stop())
 	}
 	if left := r.Leaks(after, 10*time.Second); len(left) > 0 {
@@ -122,22 +125,22 @@ func (s *story) submit(ctx context.Context) error {
 func (s *story) follow(ctx context.Context) error {
 	before := ""
 	return rig.Eventually(ctx, "the job's end", func() (bool, string, error) {
-		queue, err := s.as(ctx, "squeue", "-o", "%.6i %.9P %.8j %.8u %.12T %.8M %.6D %R", "-j", s.job)
-		if err != nil {
-			queue = err.Error() // not known any more: it has ended, and scontrol says how
-		}
-		nodes, err := s.as(ctx, "sinfo", "-N", "-o", "%N %P %T")
+		queue, err := s.as(ctx, "squeue", "--states=all", "-o", "%.6i %.9P %.8j %.8u %.11T %.6D %R", "-j", s.job)
 		if err != nil {
 			return false, "", err
+		}
+		nodes, err := s.as(ctx, "sinfo", "-o", "%.9P %.5a %.6D %.10T %N")
+		if err != nil {
+			return false, "", err
+		}
+		if now := queue + nodes; now != before {
+			before = now
+			s.say("squeue; sinfo")
+			fmt.Fprint(s.out, indent(queue), indent(nodes))
 		}
 		state, err := s.field(ctx, "JobState")
 		if err != nil {
 			return false, "", err
-		}
-		if now := state + nodes; now != before {
-			before = now
-			s.say("squeue; sinfo -N")
-			fmt.Fprint(s.out, indent(queue), indent(nodes))
 		}
 		switch state {
 		case "COMPLETED":

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -87,10 +88,35 @@ func (r *Rig) leaks(known []int) []string {
 	return left
 }
 
-// ours says whether a cgroup that appeared may be a job's: other programs of
-// the machine make cgroups too.
+// machineID is how the local provider's machines are called in a controller's
+// log.
+var machineID = regexp.MustCompile(`\bid=(\S+)`)
+
+// ours says whether a cgroup that appeared is one of this rig's nodes, or the
+// empty parent of them all: other programs of the machine, other rigs too, make
+// cgroups.
 func (r *Rig) ours(path string) bool {
-	return strings.Contains(path, "sbatchd") || strings.Contains(path, "job-") || strings.Contains(path, filepath.Base(r.Dir))
+	if filepath.Base(path) == "sbatchd" {
+		inside, err := filepath.Glob(filepath.Join(path, "*", "cgroup.procs"))
+		return err == nil && len(inside) == 0
+	}
+	logs, _ := filepath.Glob(r.Path("log", "*.log"))       //nolint:errcheck // the pattern is well formed
+	more, _ := filepath.Glob(r.Path("home", "*", "*.log")) //nolint:errcheck // likewise
+	for _, log := range append(logs, more...) {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			continue // gone meanwhile
+		}
+		for _, f := range machineID.FindAllStringSubmatch(string(text), -1) {
+			r.machines[f[1]] = true
+		}
+	}
+	for id := range r.machines {
+		if strings.Contains(path, "/"+id) {
+			return true
+		}
+	}
+	return false
 }
 
 // processes finds what belongs to this rig: what names its folder in its

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -60,8 +61,19 @@ func (c *Controller) GiveBack(ctx context.Context, within time.Duration) error {
 		if err != nil {
 			return false, "", err
 		}
-		return strings.HasSuffix(strings.TrimSpace(leaks.Stdout), "leaked: 0"), leaks.String(), nil
+		return NothingRented(leaks.Stdout), leaks.String(), nil
 	})
+}
+
+// NothingRented reads what sburst leaks printed: no provider lists anything, and
+// nothing is leaked.
+func NothingRented(leaks string) bool {
+	for line := range strings.Lines(leaks) {
+		if slices.Contains(strings.Fields(line), "yes") {
+			return false
+		}
+	}
+	return strings.HasSuffix(strings.TrimSpace(leaks), "leaked: 0")
 }
 
 // unfinished picks the ids of jobs that squeue does not call ended.

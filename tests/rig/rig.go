@@ -30,7 +30,8 @@ type Rig struct {
 	Bin  string // folder with the built programs
 	Root bool   // whether this process may have nodes with namespaces, and users
 
-	before census
+	before   census
+	machines map[string]bool // ids of the local machines seen in a controller's log
 
 	mu      sync.Mutex
 	cleanup []func() error
@@ -55,7 +56,7 @@ func New(name string) (*Rig, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("rig: %w", err)
 	}
-	r := &Rig{Dir: dir, Bin: bin, Root: os.Geteuid() == 0}
+	r := &Rig{Dir: dir, Bin: bin, Root: os.Geteuid() == 0, machines: map[string]bool{}}
 	r.before = takeCensus()
 	return r, nil
 }
