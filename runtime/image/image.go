@@ -7,7 +7,9 @@ package image
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -28,6 +30,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbatchd/sbatchd/runtime/container"
+	"github.com/sbatchd/sbatchd/runtime/container/patience"
 )
 
 // Options say how to reach a registry.
@@ -61,6 +64,7 @@ type Stats struct {
 type Store struct {
 	client      *containerd.Client
 	snapshotter string
+	log         *slog.Logger
 	pulling     singleflight.Group
 
 	pulls, hits, requests, bytes atomic.Uint64
@@ -68,8 +72,8 @@ type Store struct {
 
 // New returns the store of images in the client's namespace, unpacked by that
 // snapshotter.
-func New(client *containerd.Client, snapshotter string) *Store {
-	return &Store{client: client, snapshotter: snapshotter}
+func New(client *containerd.Client, snapshotter string, log *slog.Logger) *Store {
+	return &Store{client: client, snapshotter: snapshotter, log: log}
 }
 
 // Stats returns the counts.
@@ -87,11 +91,17 @@ func (s *Store) Pull(ctx context.Context, ref string, opts Options) (*Image, err
 	if err != nil {
 		return nil, err
 	}
-	if img, err := s.ready(ctx, name, want); err != nil || img != nil {
-		if err == nil {
-			s.hits.Add(1)
-		}
-		return img, err
+	var img *Image
+	err = patience.Do(ctx, lookTimeout, s.log, func(ctx context.Context) error {
+		img, err = s.ready(ctx, name, want)
+		return err
+	})
+	if err != nil {
+		return nil, classify(name, err)
+	}
+	if img != nil {
+		s.hits.Add(1)
+		return img, nil
 	}
 	done := s.pulling.DoChan(name, func() (any, error) {
 		return s.pull(context.WithoutCancel(ctx), name, want, opts)
@@ -114,7 +124,7 @@ func (s *Store) ready(ctx context.Context, name string, want digest.Digest) (*Im
 		return nil, nil
 	}
 	if err != nil {
-		return nil, container.Failf(container.ErrInfra, "look for %s: %w", name, err)
+		return nil, fmt.Errorf("look for it on the node: %w", err)
 	}
 	if err := CheckPin(name, want, img.Target().Digest); err != nil {
 		return nil, err
@@ -124,7 +134,7 @@ func (s *Store) ready(ctx context.Context, name string, want digest.Digest) (*Im
 		return nil, nil // a part is missing: it is fetched again
 	}
 	if err != nil {
-		return nil, container.Failf(container.ErrInfra, "look for %s: %w", name, err)
+		return nil, fmt.Errorf("look for its snapshots: %w", err)
 	}
 	return s.describe(ctx, img)
 }
@@ -132,7 +142,7 @@ func (s *Store) ready(ctx context.Context, name string, want digest.Digest) (*Im
 func (s *Store) describe(ctx context.Context, img containerd.Image) (*Image, error) {
 	spec, err := img.Spec(ctx)
 	if err != nil {
-		return nil, container.Failf(container.ErrImage, "read configuration of %s: %w", img.Name(), err)
+		return nil, fmt.Errorf("read its configuration: %w", err)
 	}
 	if !platforms.Default().Match(spec.Platform) {
 		return nil, container.Failf(container.ErrImage, "image %s is for %s and the node is %s", img.Name(), platforms.Format(spec.Platform), platforms.DefaultString())
@@ -141,21 +151,54 @@ func (s *Store) describe(ctx context.Context, img containerd.Image) (*Image, err
 }
 
 func (s *Store) pull(ctx context.Context, name string, want digest.Digest, opts Options) (*Image, error) {
-	img, err := s.client.Pull(ctx, name,
+	var pulled *Image
+	err := patience.Do(ctx, pullTimeout, s.log, func(ctx context.Context) error {
+		img, err := s.fetch(ctx, name, opts)
+		if err == nil {
+			err = CheckPin(name, want, img.Target().Digest)
+		}
+		if err == nil {
+			pulled, err = s.describe(ctx, img)
+		}
+		return s.judge(ctx, name, err)
+	})
+	if err != nil {
+		return nil, classify(name, err)
+	}
+	s.pulls.Add(1)
+	return pulled, nil
+}
+
+const (
+	lookTimeout = 30 * time.Second
+	pullTimeout = 2 * time.Hour // an image of tens of gigabytes over a poor line
+)
+
+// fetch downloads and unpacks. What an attempt that was cut off has fetched
+// stays, and is not fetched again.
+func (s *Store) fetch(ctx context.Context, name string, opts Options) (containerd.Image, error) {
+	return s.client.Pull(ctx, name,
 		containerd.WithResolver(s.resolver(opts)),
 		containerd.WithPullUnpack,
 		containerd.WithPullSnapshotter(s.snapshotter),
 		containerd.WithMaxConcurrentDownloads(4),
 		containerd.WithImageHandlerWrapper(s.checkSpace(name)),
 	)
-	if err != nil {
-		return nil, classify(name, err)
+}
+
+// judge tells a pull that was cut off by containerd's death, which may be tried
+// again, from one that failed.
+func (s *Store) judge(ctx context.Context, name string, err error) error {
+	if err == nil {
+		return nil
 	}
-	if err := CheckPin(name, want, img.Target().Digest); err != nil {
-		return nil, err
+	brief, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	serving, servingErr := s.client.IsServing(brief)
+	if errdefs.IsUnavailable(err) || servingErr != nil || !serving {
+		return fmt.Errorf("%w: %w", patience.ErrAgain, err)
 	}
-	s.pulls.Add(1)
-	return s.describe(ctx, img)
+	return classify(name, err)
 }
 
 // classify says whose fault a failed pull is.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -76,7 +77,7 @@ func TestPull(t *testing.T) {
 		t.Fatalf("pushed as %s, want %s", ref, want)
 	}
 	ctx := namespaces.WithNamespace(t.Context(), containerdtest.Namespace)
-	store := image.New(d.Client(t), "overlayfs")
+	store := image.New(d.Client(t), "overlayfs", slog.New(slog.DiscardHandler))
 
 	// Many at once are one pull.
 	var dials atomic.Int32
@@ -104,7 +105,7 @@ func TestPull(t *testing.T) {
 	}
 
 	// Once more, also by a store that knows nothing: no network, no unpacking.
-	again := image.New(d.Client(t), "overlayfs")
+	again := image.New(d.Client(t), "overlayfs", slog.New(slog.DiscardHandler))
 	none := image.Options{Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("the network was used")
 	}}
@@ -118,6 +119,35 @@ func TestPull(t *testing.T) {
 	// The image is what a container can be made of.
 	if _, err := d.Client(t).GetImage(ctx, ref); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPullWhileDaemonDies kills containerd in the middle of pulls.
+func TestPullWhileDaemonDies(t *testing.T) {
+	d := containerdtest.Start(t)
+	host := registry(t)
+	ctx := namespaces.WithNamespace(t.Context(), containerdtest.Namespace)
+	store := image.New(d.Client(t), "overlayfs", slog.New(slog.DiscardHandler))
+	for n := range 6 {
+		img := containerdtest.Busybox(t, build.Config{Labels: map[string]string{"n": fmt.Sprint(n)}})
+		ref, err := img.Push(t.Context(), http.DefaultClient, "http://"+host, fmt.Sprintf("ml/n%d", n), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var killed sync.WaitGroup
+		killed.Go(func() {
+			<-time.After(time.Duration(n) * 30 * time.Millisecond)
+			if err := d.Spawn(); err != nil {
+				t.Error(err)
+			}
+		})
+		got, err := store.Pull(ctx, ref, image.Options{})
+		if err != nil {
+			t.Errorf("pull %d: %v", n, err)
+		} else if got.Labels["n"] != fmt.Sprint(n) {
+			t.Errorf("pull %d: %+v", n, got)
+		}
+		killed.Wait()
 	}
 }
 
@@ -136,7 +166,7 @@ func TestPullRefused(t *testing.T) {
 	}
 	cut := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("cable cut") }
 	ctx := namespaces.WithNamespace(t.Context(), containerdtest.Namespace)
-	store := image.New(d.Client(t), "overlayfs")
+	store := image.New(d.Client(t), "overlayfs", slog.New(slog.DiscardHandler))
 	for _, tt := range []struct {
 		name, ref string
 		opts      image.Options

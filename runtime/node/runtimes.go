@@ -80,7 +80,7 @@ func (i *images) Ensure(ctx context.Context, img *agentapi.Image) (ref, digest s
 	}
 	i.mu.Lock()
 	if i.store == nil {
-		i.store = image.New(rt.Client(), rt.Snapshotter())
+		i.store = image.New(rt.Client(), rt.Snapshotter(), i.runtimes.log)
 	}
 	store := i.store
 	i.mu.Unlock()

@@ -31,6 +31,7 @@ import (
 	"github.com/sbatchd/sbatchd/runtime/cgroup"
 	"github.com/sbatchd/sbatchd/runtime/container"
 	"github.com/sbatchd/sbatchd/runtime/container/held"
+	"github.com/sbatchd/sbatchd/runtime/container/patience"
 	"github.com/sbatchd/sbatchd/runtime/execinit"
 	"github.com/sbatchd/sbatchd/runtime/execinit/payload"
 )
@@ -54,7 +55,10 @@ type Runtime struct {
 	log    *slog.Logger
 }
 
-const runcRuntime = "io.containerd.runc.v2"
+const (
+	runcRuntime = "io.containerd.runc.v2"
+	callTimeout = 30 * time.Second // of one attempt at what takes a second
+)
 
 // New connects to containerd, which need not be up yet unless the snapshotter
 // must be found.
@@ -117,7 +121,7 @@ func (r *Runtime) ns(ctx context.Context) context.Context {
 func (r *Runtime) findSnapshotter(ctx context.Context) (string, error) {
 	ctx = r.ns(ctx)
 	var name string
-	err := r.patiently(ctx, func(ctx context.Context) error {
+	err := patience.Do(ctx, callTimeout, r.log, func(ctx context.Context) error {
 		found, err := r.client.IntrospectionService().Plugins(ctx, "type==io.containerd.snapshotter.v1")
 		if err != nil {
 			return err
@@ -162,7 +166,7 @@ func (r *Runtime) Start(ctx context.Context, spec container.Spec) (container.Con
 	if err := held.MakeDir(c.Dir()); err != nil {
 		return nil, err
 	}
-	err := r.patiently(ctx, func(ctx context.Context) error { return r.start(ctx, c, spec) })
+	err := patience.Do(ctx, callTimeout, r.log, func(ctx context.Context) error { return r.start(ctx, c, spec) })
 	if err == nil {
 		return c, nil
 	}
@@ -233,7 +237,7 @@ func (r *Runtime) create(ctx context.Context, c *Container, spec container.Spec,
 	}
 	task, err := made.NewTask(ctx, cio.NullIO)
 	if errdefs.IsAlreadyExists(err) || err != nil && strings.Contains(err.Error(), "failed to start shim: mkdir") {
-		return fmt.Errorf("%w: %w", errRemains, err)
+		return fmt.Errorf("%w: %w", patience.ErrAgain, err)
 	}
 	if err != nil {
 		return fmt.Errorf("create task: %w", err)
@@ -327,7 +331,7 @@ func (c *Container) Delete(ctx context.Context) error {
 	if err := c.Kill(ctx); err != nil {
 		return fmt.Errorf("delete %s: %w", c.ID(), err)
 	}
-	err := c.r.patiently(ctx, func(ctx context.Context) error { return c.r.forget(ctx, c.ID()) })
+	err := patience.Do(ctx, callTimeout, c.r.log, func(ctx context.Context) error { return c.r.forget(ctx, c.ID()) })
 	if err != nil {
 		return fmt.Errorf("delete %s: %w", c.ID(), err)
 	}

@@ -17,6 +17,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -214,7 +215,13 @@ func (r *Runtime) launch(ctx context.Context, c *Container, cfg execinit.Config,
 	if err := p.Release(); err != nil {
 		return err
 	}
+	entered := make(chan struct{})
+	go func() {
+		defer close(entered)
+		enter(cfg.Join, pid)
+	}()
 	err = c.AwaitStart(ctx, pid)
+	<-entered
 	if err == nil {
 		return nil
 	}
@@ -224,6 +231,15 @@ func (r *Runtime) launch(ctx context.Context, c *Container, cfg execinit.Config,
 		return errNoNamespaces
 	}
 	return err
+}
+
+// enter puts a process into its cgroup while it starts. It would do so itself,
+// and does if this fails; but a first move makes the kernel wait for all CPUs,
+// some ten milliseconds, and that wait can as well pass meanwhile.
+func enter(files []string, pid int) {
+	for _, file := range files {
+		_ = os.WriteFile(file, []byte(strconv.Itoa(pid)), 0) // see above
+	}
 }
 
 // Load implements container.Runtime.
