@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
-	"github.com/sbatchd/sbatchd/runtime/asuser"
 	"github.com/sbatchd/sbatchd/runtime/checkpoint"
 	"github.com/sbatchd/sbatchd/runtime/stage"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
@@ -30,7 +29,7 @@ func newFiles(c *checkpoints) files { return files{c, stage.NewHost(stage.Defaul
 
 // dir is the submit directory of a job.
 func dir(j *job.Job) stage.Dir {
-	d := stage.Dir{Path: j.Spec.WorkDir, Owner: asuser.Cred{UID: j.UID, GID: j.GID, Groups: j.Groups}, Job: j.ID.Raw}
+	d := stage.Dir{Path: j.Spec.WorkDir, Owner: owner(j), Job: j.ID.Raw}
 	if j.Spec.Burst != nil {
 		d.In = j.Spec.Burst.StageIn
 	}

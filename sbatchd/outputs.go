@@ -60,6 +60,7 @@ func (o *outputs) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return o.spool.Run(ctx) })
 	g.Go(func() error { return o.copier.Run(ctx) })
+	g.Go(func() error { o.warm(ctx); return nil })
 	g.Go(func() error {
 		for {
 			select {
@@ -74,6 +75,30 @@ func (o *outputs) Run(ctx context.Context) error {
 	})
 	return g.Wait()
 }
+
+// warm starts the helpers of users whose jobs wait, so that a job's start does
+// not wait for one.
+func (o *outputs) warm(ctx context.Context) {
+	changed, stop := o.h.queue.Watch()
+	defer stop()
+	next := uint32(0)
+	for {
+		s := o.h.queue.Snapshot()
+		for j := range s.JobsFrom(next) {
+			if j.State == job.Pending {
+				o.copier.Warm(owner(j))
+			}
+		}
+		next = s.NextJobID
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+func owner(j *job.Job) asuser.Cred { return asuser.Cred{UID: j.UID, GID: j.GID, Groups: j.Groups} }
 
 // paths are the files a job's streams go to; err is empty when both share one.
 func paths(j *job.Job) (out, err string) {
@@ -103,7 +128,7 @@ func (o *outputs) Prepare(ctx context.Context, j *job.Job, appendTo bool) (userF
 			continue
 		}
 		t := output.Target{
-			Path: path, Owner: asuser.Cred{UID: j.UID, GID: j.GID, Groups: j.Groups}, Umask: j.Spec.Umask,
+			Path: path, Owner: owner(j), Umask: j.Spec.Umask,
 			// What earlier runs printed stays, unless --open-mode=truncate asks otherwise.
 			Append: appendTo || j.Restarts > 0 && (j.Spec.Append == nil || *j.Spec.Append),
 		}

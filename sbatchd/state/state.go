@@ -83,6 +83,13 @@ func (s *State) Jobs() iter.Seq[*job.Job] {
 	}
 }
 
+// JobsFrom walks the jobs from a raw id on, in id order.
+func (s *State) JobsFrom(raw uint32) iter.Seq[*job.Job] {
+	return func(yield func(*job.Job) bool) {
+		s.jobs.Ascend(raw, func(_ uint32, j *job.Job) bool { return yield(j) })
+	}
+}
+
 // Pending walks the jobs in state PENDING in id order.
 func (s *State) Pending() iter.Seq[*job.Job] { return s.members(s.pending) }
 
