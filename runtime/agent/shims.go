@@ -20,6 +20,7 @@ const ReadyFD = 3
 // is most of the time between an order and the script's first line.
 type Shims struct {
 	Program string // sbatchd-node
+	State   string // folder of the node, for who looks at its processes
 	Log     *slog.Logger
 
 	mu    sync.Mutex // protects the fields below
@@ -92,7 +93,7 @@ func (s *Shims) spawn() (*spare, error) {
 		return nil, err
 	}
 	defer w.Close()
-	cmd := exec.Command(s.Program, "shim", "--wait")
+	cmd := exec.Command(s.Program, "shim", "--wait", "--state", s.State)
 	cmd.ExtraFiles = []*os.File{w} // ReadyFD
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -82,7 +82,7 @@ func runAgent(ctx context.Context, state string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	shims := &agent.Shims{Program: self, Log: log}
+	shims := &agent.Shims{Program: self, State: state, Log: log}
 	rt := &runtimes{state: state, cfg: file, log: log}
 	cfg := agent.Config{
 		Config: file, StateDir: state, RunDir: runDir(state, file.Node), Version: version,

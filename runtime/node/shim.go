@@ -25,6 +25,7 @@ func shimCommand() *cli.Command {
 		Name: "shim", Usage: "hold one job (started by the agent)", Hidden: true,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "dir", Usage: "the job's folder"},
+			&cli.StringFlag{Name: "state", Usage: "the node's folder"},
 			&cli.BoolFlag{Name: "wait", Usage: "read the folder from standard input"},
 		},
 		Action: runShim,
