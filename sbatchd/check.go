@@ -25,7 +25,7 @@ func checkCommand() *cli.Command {
 
 // check prints faults to errw and exits 1, or a summary to w.
 func check(dir string, w, errw io.Writer) error {
-	cfg, err := partitions.Load(dir)
+	cfg, err := load(dir)
 	if err != nil {
 		faults := partitions.Faults(err)
 		for _, f := range faults {

@@ -40,7 +40,7 @@ func serveCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			cfg, err := partitions.Load(where.dir)
+			cfg, err := load(where.dir)
 			if err != nil {
 				for _, f := range partitions.Faults(err) {
 					fmt.Fprintln(os.Stderr, f)
@@ -216,7 +216,7 @@ func (h *house) authenticator(cfg *partitions.Config) (*auth.Authenticator, erro
 // reload reads the configuration again. What cannot change while running is
 // named in the log.
 func (h *house) reload() (*partitions.Config, error) {
-	cfg, err := partitions.Load(h.where.dir)
+	cfg, err := load(h.where.dir)
 	if err != nil {
 		return nil, err
 	}
