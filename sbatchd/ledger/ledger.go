@@ -61,7 +61,11 @@ func nodeOf(s *state.State, n *node.Node) pool.Node {
 		for _, a := range j.Run.Nodes {
 			if a.Node == n.Name {
 				p.GPUs += len(a.Gres["gpu"])
-				also.CPUs += a.CPUs
+				if j.Spec.Exclusive { // all there is, but enough
+					also.CPUs += a.Tasks * max(1, j.Spec.CPUsPerTask)
+				} else {
+					also.CPUs += a.CPUs
+				}
 				if a.MemoryMiB < n.MemoryMiB { // else all there is, however much
 					also.MemoryMiB += a.MemoryMiB
 				}

@@ -24,7 +24,7 @@ func (q *Queue) Intend(ctx context.Context, in node.Instance) (ok bool, err erro
 			return err
 		}
 		ok = true
-		return nil
+		return w.refit(in.Node)
 	})
 	return ok, err
 }
@@ -42,7 +42,13 @@ func (q *Queue) Learn(ctx context.Context, tag string, edit func(*node.Instance)
 		if *c == *i {
 			return nil
 		}
-		return w.emit(state.InstanceChanged{Instance: c})
+		if err := w.emit(state.InstanceChanged{Instance: c}); err != nil {
+			return err
+		}
+		if n, ok := w.Node(i.Node); ok && n.Instance == tag && n.Flags.Has(node.PoweringUp) {
+			return w.refit(n.Name)
+		}
+		return nil
 	})
 }
 

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/sbatchd/sbatchd/partitions"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
+	"github.com/sbatchd/sbatchd/sbatchd/scheduler"
 	"github.com/sbatchd/sbatchd/sbatchd/state"
 	"github.com/sbatchd/sbatchd/slurmrest/auth"
 	"github.com/sbatchd/sbatchd/slurmrest/errno"
@@ -44,8 +46,58 @@ func (q *Queue) NodeUp(ctx context.Context, r node.Registration) error {
 				e.Gres = r.Gres
 			}
 		}
-		return w.emit(e)
+		if err := w.emit(e); err != nil {
+			return err
+		}
+		return w.refit(r.Node)
 	})
+}
+
+// refit gives the jobs that wait for a node their parts of the machine that is
+// behind it now; those that it cannot hold go back to the queue.
+func (w *work) refit(name string) error {
+	n, ok := w.Node(name)
+	if !ok || n.Pool == "" {
+		return nil
+	}
+	var beside []job.NodeAlloc
+	var waiting []*job.Job
+	for _, id := range n.Jobs {
+		j, ok := w.Job(id)
+		if !ok || !j.Active() {
+			continue
+		}
+		if j.Run.Ordered.IsZero() && !j.Flags.Has(job.Completing) {
+			waiting = append(waiting, j)
+			continue
+		}
+		beside = append(beside, j.Run.Nodes[partOn(j.Run, name)])
+	}
+	for _, j := range waiting {
+		at := partOn(j.Run, name)
+		a, fits := scheduler.Fit(w.Config, j, j.Run.Nodes[at], n, beside)
+		if !fits {
+			if err := w.backToQueue(j, "node "+name+" turned out too small"); err != nil {
+				return err
+			}
+			continue
+		}
+		beside = append(beside, a)
+		if reflect.DeepEqual(a, j.Run.Nodes[at]) {
+			continue
+		}
+		nodes := slices.Clone(j.Run.Nodes)
+		nodes[at] = a
+		if err := w.emit(state.JobFitted{Attempt: j.Run.Attempt, Nodes: nodes}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// partOn is the place of a node in a run's list.
+func partOn(r *job.Run, name string) int {
+	return slices.IndexFunc(r.Nodes, func(a job.NodeAlloc) bool { return a.Node == name })
 }
 
 // NodeSeen: the agent spoke.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbatchd/sbatchd/partitions"
 	"github.com/sbatchd/sbatchd/partitions/tres"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
@@ -212,4 +213,25 @@ func (n Need) place(rooms []room) ([]job.NodeAlloc, bool) {
 		out = append(out, a)
 	}
 	return out, left <= 0
+}
+
+// Fit gives a job's part on a node again, on the machine that turned out to be
+// behind it and beside what others hold there; false when it is too small.
+func Fit(c *partitions.Config, j *job.Job, a job.NodeAlloc, n *node.Node, beside []job.NodeAlloc) (job.NodeAlloc, bool) {
+	part := c.Partition(j.Run.Partition)
+	if part == nil {
+		return a, false
+	}
+	need, err := NeedOf(j.Spec, part, c)
+	if err != nil {
+		return a, false
+	}
+	r := empty(n)
+	for _, b := range beside {
+		r = r.take(b)
+	}
+	if need.Exclusive && len(beside) > 0 {
+		return a, false
+	}
+	return need.alloc(r, a.Tasks)
 }

@@ -170,7 +170,11 @@ func (p *pass) tryPartition(j *job.Job, part *partitions.Partition) (job.Reason,
 	}
 	if nodes, ok := need.place(rooms); ok {
 		for _, a := range nodes {
-			p.rooms[a.Node] = p.room(a.Node).take(a)
+			left := p.room(a.Node).take(a)
+			if p.unknown(left.node) {
+				left.cpus = 0
+			}
+			p.rooms[a.Node] = left
 			p.ends = append(p.ends, end{state.EndOf(p.now, j.Spec.TimeLimit), a})
 		}
 		p.out.Starts = append(p.out.Starts, Start{Job: j.ID.Raw, Partition: part.Name, Nodes: nodes})
@@ -200,8 +204,21 @@ func (p *pass) room(name string) room {
 	}
 	n, _ := p.s.Node(name)
 	r := roomOf(n)
+	if p.unknown(n) && len(n.Jobs) > 0 {
+		r.cpus = 0
+	}
 	p.rooms[name] = r
 	return r
+}
+
+// unknown says whether nobody knows yet how large a node will be: its pool takes
+// what is offered, and nothing is rented. Such a node waits for one job alone,
+// so that more than any machine has is never asked for; others join it once it
+// has a size.
+func (p *pass) unknown(n *node.Node) bool {
+	pool := p.s.Config.Pool(n.Pool)
+	return pool != nil && (pool.CPUs == 0 || pool.RealMemory == 0) && n.Instance == "" &&
+		n.Flags&(node.PoweredDown|node.PoweringUp) != 0
 }
 
 // candidates lists the partition's nodes the job may use now, best first:

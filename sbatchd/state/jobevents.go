@@ -155,6 +155,28 @@ func (e JobAllocated) apply(t *tx) error {
 	return t.putJob(j)
 }
 
+// JobFitted: the machine behind a node is not what it was taken for, and a job
+// that waits for it holds another part of it.
+type JobFitted struct {
+	Attempt job.Attempt
+	Nodes   []job.NodeAlloc
+}
+
+func (JobFitted) Kind() string                        { return "JobFitted" }
+func (e JobFitted) Subject() (uint32, string, string) { return e.Attempt.Job, "", "" }
+func (e JobFitted) apply(t *tx) error {
+	j, r, err := t.editRun(e.Attempt)
+	if err != nil {
+		return err
+	}
+	if !r.Ordered.IsZero() {
+		return fmt.Errorf("attempt %s has its order", e.Attempt)
+	}
+	r.Nodes = e.Nodes
+	t.putRun(j, r)
+	return t.putJob(j)
+}
+
 // fits is the last check that no node is given more than it has.
 func (t *tx) fits(a job.NodeAlloc) error {
 	n, ok := t.nodes.Get(a.Node)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sbatchd/sbatchd/partitions/tres"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
 )
 
@@ -278,8 +279,36 @@ func (e InstanceIntended) apply(t *tx) error {
 		return err
 	}
 	n.Instance = e.Instance.Tag
+	t.offered(n, e.Instance)
 	t.putNode(n)
 	return nil
+}
+
+// offered gives a node that boots the size of the machine rented for it, where
+// its pool leaves that open.
+func (t *tx) offered(n *node.Node, i *node.Instance) {
+	pool := t.Config.Pool(n.Pool)
+	if pool == nil || !n.Flags.Has(node.PoweringUp) {
+		return
+	}
+	as := &node.Node{}
+	if pool.CPUs == 0 {
+		as.CPUs = i.CPUs
+	}
+	if pool.RealMemory == 0 {
+		as.MemoryMiB = i.MemoryMiB
+	}
+	if list, err := tres.ParseGres(i.GPUs); err == nil {
+		for _, g := range list {
+			as.Gres = append(as.Gres, node.Gres{Name: g.Name, Type: g.Type, Count: int(g.Count)})
+		}
+	}
+	for _, g := range n.Gres {
+		if g.Name != "gpu" && len(as.Gres) > 0 {
+			as.Gres = append(as.Gres, g)
+		}
+	}
+	reshape(n, as)
 }
 
 // InstanceChanged: the ledger learnt something about a machine.
@@ -302,6 +331,12 @@ func (e InstanceChanged) Subject() (uint32, string, string) {
 }
 func (e InstanceChanged) apply(t *tx) error {
 	t.putInstance(e.Instance)
+	n, err := t.editNode(e.Instance.Node)
+	if err != nil || n.Instance != e.Instance.Tag || !n.Flags.Has(node.PoweringUp) {
+		return nil //nolint:nilerr // a machine whose node left the config, or has another by now
+	}
+	t.offered(n, e.Instance)
+	t.putNode(n)
 	return nil
 }
 

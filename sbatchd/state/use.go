@@ -37,8 +37,14 @@ func sameUse(a, b *job.Job) bool {
 	if !a.Active() {
 		return true
 	}
-	return a.Run != nil && b.Run != nil && a.Run.Attempt == b.Run.Attempt &&
+	return a.Run != nil && b.Run != nil && a.Run.Attempt == b.Run.Attempt && sameNodes(a.Run.Nodes, b.Run.Nodes) &&
 		a.Flags.Has(job.Completing) == b.Flags.Has(job.Completing)
+}
+
+// sameNodes says whether two versions of a run share their list of nodes, which
+// is replaced when it changes.
+func sameNodes(a, b []job.NodeAlloc) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 func (t *tx) use(j *job.Job, a job.NodeAlloc, sign int) {
