@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -89,6 +90,15 @@ GresTypes=gpu
 `, agents, c.Socket, rest, c.State, filepath.Join(c.Config, "jwt_hs256.key"))
 	if !strings.Contains(c.cfg.Slurm, "CheckpointStore=") {
 		slurm += "CheckpointStore=file://" + r.Path("store") + "\n"
+	}
+	if owner := c.cfg.User; owner != nil {
+		slurm += "SlurmUser=" + owner.Name + "\n"
+	} else if !r.Root {
+		me, err := user.Current()
+		if err != nil {
+			return fmt.Errorf("rig: %w", err)
+		}
+		slurm += "SlurmUser=" + me.Username + "\n"
 	}
 	files := map[string]string{
 		"slurm.conf": slurm + "Include pools.conf\n" + c.cfg.Slurm, "pools.conf": c.cfg.Pools,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,7 +17,8 @@ var suspendTime = regexp.MustCompile(`(?m)^SuspendTime=.*$`)
 // Admin is root, or without root the user that all this runs as.
 func (r *Rig) Admin() *User {
 	u := &User{Name: "root", Home: r.Dir}
-	if !r.Root {
+	if me, err := user.Current(); err == nil && !r.Root {
+		u.Name = me.Username
 		u.UID, u.GID = uint32(os.Getuid()), uint32(os.Getgid()) //nolint:gosec // ids are small
 	}
 	return u
