@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,17 +42,17 @@ func (v *viewer) job(j *job.Job) *wire.JobInfo {
 	s := j.Spec
 	size := v.size(j)
 	v.info = wire.JobInfo{
-		Account: j.Account, AccrueTime: v.accrue(j), AllocatingNode: s.SubmitHost,
+		Account: j.Account, AccrueTime: accrue(j), AllocatingNode: s.SubmitHost,
 		ArrayJobID: wire.N(j.ID.Array), ArrayMaxTasks: zero, BatchFlag: true, Cluster: v.s.Config.ClusterName,
 		Command: command(s), Comment: j.Comment, SystemComment: j.SystemNote, Contiguous: s.Contiguous,
 		CPUs: wire.N(size.cpus), CPUsPerTask: wire.N(max(1, s.CPUsPerTask)), CPUsPerTRES: s.CPUsPerTRES,
 		CurrentWorkingDirectory: s.WorkDir, Deadline: at(s.Deadline), DelayBoot: zero, Dependency: s.Dependency,
-		DerivedExitCode: exitCode(0, 0), EligibleTime: at(j.Eligible), EndTime: at(j.End), ExcludedNodes: s.ExcNodes,
+		DerivedExitCode: exitCode(0, 0), EligibleTime: eligible(j), EndTime: at(j.End), ExcludedNodes: s.ExcNodes,
 		ExitCode: exitCode(j.ExitCode.Status, j.ExitCode.Signal), Features: s.Constraint,
 		GroupID: int64(j.GID), GroupName: v.group(j.GID), HetJobID: zero, HetJobOffset: zero,
 		Hold: j.Priority == 0, JobID: int64(j.ID.Raw), JobState: stateNames(j), LastSchedEvaluation: at(j.Submit),
 		Licenses: s.Licenses, MailType: s.MailType, MailUser: cmp.Or(s.MailUser, j.User), MaxCPUs: zero,
-		MaxNodes: wire.N(maxNodes(s)), MemoryPerTRES: s.Stored["memory_per_tres"],
+		MaxNodes: wire.N(maxNodes(s, size)), MemoryPerTRES: s.Stored["memory_per_tres"],
 		MinimumCPUsPerNode: wire.N(max(1, s.CPUsPerTask, s.MinCPUs)), MinimumTmpDiskPerNode: wire.N(s.TmpDisk),
 		Name: s.Name, Nice: int64(s.Nice), NodeCount: wire.N(size.nodes), Partition: partitionOf(j), PreSusTime: zero,
 		PreemptTime: zero, PreemptableTime: zero, Priority: wire.N(j.Priority), QOS: j.QOS, Requeue: s.Requeue,
@@ -63,11 +64,14 @@ func (v *viewer) job(j *job.Job) *wire.JobInfo {
 		TasksPerNode: wire.N(s.TasksPerNode), TasksPerSocket: noLimit, TasksPerTRES: zero, ThreadSpec: 32766,
 		TimeLimit: minutes(s.TimeLimit), TimeMinimum: wire.N(s.TimeMin), TRESPerJob: s.TRESPerJob, TRESPerNode: s.TRESPerNode,
 		TRESPerSocket: s.TRESPerSocket, TRESPerTask: s.TRESPerTask, TRESReqStr: size.requested.String(),
-		UserID: int64(j.UID), UserName: j.User, Wckey: s.WCKey, Flags: []string{"USING_DEFAULT_WCKEY"}, Profile: []string{"NOT_SET"},
+		UserID: int64(j.UID), UserName: j.User, Wckey: s.WCKey, Flags: flags(j), Profile: []string{"NOT_SET"},
 		StepID: wire.SlurmStepID{JobID: wire.N(j.ID.Raw)},
 	}
 	if j.ID.Task != job.NoTask {
 		v.info.ArrayTaskID = wire.N(j.ID.Task)
+	}
+	if j.State.Final() && j.Run == nil {
+		v.info.Tasks = wire.Num{} // forgotten, as in Slurm
 	}
 	v.memory(s)
 	v.stored(s)
@@ -75,12 +79,40 @@ func (v *viewer) job(j *job.Job) *wire.JobInfo {
 	return &v.info
 }
 
-// accrue is when the job began to age: eligible and not held.
-func (v *viewer) accrue(j *job.Job) wire.Num {
-	if j.Held() {
+// eligible is when a job could have started; not while it is held.
+func eligible(j *job.Job) wire.Num {
+	if j.Priority == 0 {
 		return zero
 	}
 	return at(j.Eligible)
+}
+
+// accrue is when a job began to age: once the scheduler has looked at it.
+func accrue(j *job.Job) wire.Num {
+	if j.State == job.Pending && j.Reason == job.ReasonNone {
+		return zero
+	}
+	return eligible(j)
+}
+
+// flags are what Slurm notes about a submission.
+func flags(j *job.Job) []string {
+	var list []string
+	add := func(on bool, name string) {
+		if on && !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	if f := j.Spec.Stored["flags"]; f != "" {
+		list = strings.Split(f, ",")
+	}
+	add(j.Spec.MemSet && j.Spec.MemPerCPU == 0, "EXACT_MEMORY_REQUESTED")
+	add(j.Spec.TasksSet, "EXACT_TASK_COUNT_REQUESTED")
+	add(j.Account == "", "USING_DEFAULT_ACCOUNT")
+	add(j.QOS == "" || j.QOS == "normal", "USING_DEFAULT_QOS")
+	add(j.Spec.WCKey == "", "USING_DEFAULT_WCKEY")
+	add(j.Priority == 0, "DEPENDENT")
+	return list
 }
 
 // stored shows again what was given and has no effect.
@@ -114,9 +146,6 @@ func (v *viewer) stored(s *job.Spec) {
 	i.RequiredSwitches, i.MaximumSwitchWaitTime = number("required_switches"), number("maximum_switch_wait_time")
 	if _, ok := m["thread_spec"]; ok {
 		i.ThreadSpec = number("thread_spec")
-	}
-	if f := m["flags"]; f != "" {
-		i.Flags = append(strings.Split(f, ","), i.Flags...)
 	}
 	if p := m["profile"]; p != "" {
 		i.Profile = strings.Split(p, ",")
@@ -161,15 +190,11 @@ func (v *viewer) allocation(j *job.Job, size size) {
 	i.BillableTRES = wire.NumFloat{Set: true, Number: float64(size.cpus)}
 	res := &wire.JobRes{
 		SelectType: []string{"CR_CPU_MEMORY"}, CPUs: int64(size.cpus),
-		Nodes: wire.JobResNodes{Count: int64(len(names)), List: i.Nodes, SelectType: []string{"AVAILABLE"}},
+		Nodes: wire.JobResNodes{Count: int64(len(names)), List: i.Nodes, SelectType: []string{"ONE_ROW"}},
 	}
 	for n, a := range r.Nodes {
-		used := int64(0)
-		if j.Active() {
-			used = int64(a.CPUs)
-		}
 		res.Nodes.Allocation = append(res.Nodes.Allocation, wire.JobResNode{
-			Index: int64(n), Name: a.Node, CPUs: wire.JobResNodeCPUs{Count: int64(a.CPUs), Used: used},
+			Index: int64(n), Name: a.Node, CPUs: wire.JobResNodeCPUs{Count: int64(a.CPUs)},
 			Memory: wire.JobResNodeMemory{Allocated: a.MemoryMiB},
 		})
 		for name, devices := range a.Gres {
@@ -294,11 +319,11 @@ func (v *viewer) defaultPerNode(s *job.Spec) int64 {
 
 // maxNodes is --nodes' upper end; without --nodes a job gets no more nodes
 // than it has tasks.
-func maxNodes(s *job.Spec) int {
-	if s.NodesMax > 0 || !s.TasksSet {
+func maxNodes(s *job.Spec, z size) int {
+	if s.NodesMax > 0 {
 		return s.NodesMax
 	}
-	return s.Tasks
+	return z.tasks
 }
 
 // partitionOf is where the job runs, or all it may run in.

@@ -21,14 +21,14 @@ func getNodes(c *call) {
 	if !c.since() {
 		return
 	}
-	c.list("nodes", "node", nodes(c.s.cfg.Controller.Snapshot(), c.s.cfg.Release), c.now("last_update"))
+	c.list("nodes", "node", nodes(c.s.cfg.Controller.Snapshot()), c.now("last_update"))
 }
 
-func nodes(s *state.State, release string) iter.Seq[wire.Value] {
+func nodes(s *state.State) iter.Seq[wire.Value] {
 	member := memberships(s)
 	return func(yield func(wire.Value) bool) {
 		for n := range s.Nodes() {
-			if !yield(nodeOf(s, n, member[n.Name], release)) {
+			if !yield(nodeOf(s, n, member[n.Name])) {
 				return
 			}
 		}
@@ -57,7 +57,7 @@ func getNode(c *call) {
 		return
 	}
 	c.list("nodes", "node", func(yield func(wire.Value) bool) {
-		yield(nodeOf(s, n, memberships(s)[name], c.s.cfg.Release))
+		yield(nodeOf(s, n, memberships(s)[name]))
 	}, c.now("last_update"))
 }
 
@@ -91,9 +91,9 @@ func notAdmin(err error) error {
 }
 
 // nodeOf makes a node's record.
-func nodeOf(s *state.State, n *node.Node, partitions []string, release string) *wire.Node {
+func nodeOf(s *state.State, n *node.Node, partitions []string) *wire.Node {
 	r := &wire.Node{
-		Name: n.Name, Hostname: n.Name, Address: n.Name, Architecture: n.Arch, OperatingSystem: n.OS, Version: n.Version,
+		Name: n.Name, Hostname: n.Name, Address: n.Name, Architecture: n.Arch, OperatingSystem: n.OS, Version: Compatible,
 		Boards: 1, Sockets: int64(n.CPUs), Cores: 1, Threads: 1, CPUs: int64(n.CPUs), EffectiveCPUs: int64(n.CPUs),
 		AllocCPUs: int64(n.UsedCPUs), AllocIdleCPUs: int64(n.CPUs - n.UsedCPUs), AllocMemory: n.UsedMiB,
 		RealMemory: n.MemoryMiB, TemporaryDisk: n.TmpDiskMiB, Weight: int64(n.Weight), Port: 6818,
@@ -110,9 +110,6 @@ func nodeOf(s *state.State, n *node.Node, partitions []string, release string) *
 	}
 	if n.FreeMiB == 0 && n.LastSeen.IsZero() {
 		r.FreeMem = wire.Num{}
-	}
-	if r.Version == "" {
-		r.Version = release
 	}
 	if cfg := s.Config.Node(n.Name); cfg != nil {
 		r.Address, r.Hostname = or(cfg.Addr, n.Name), or(cfg.HostName, n.Name)

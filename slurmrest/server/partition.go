@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/gorilla/mux"
@@ -19,10 +20,10 @@ func getPartitions(c *call) {
 		return
 	}
 	s := c.s.cfg.Controller.Snapshot()
-	all := c.who.Role == auth.Admin || strings.Contains(strings.ToUpper(c.r.URL.Query().Get("flags")), "ALL")
+	all := slices.Contains(strings.Split(strings.ToUpper(c.r.URL.Query().Get("flags")), ","), "ALL")
 	c.list("partitions", "partition_info", func(yield func(wire.Value) bool) {
 		for _, p := range s.Config.Partitions {
-			if p.Hidden && !all {
+			if !all && !c.shown(p) {
 				continue
 			}
 			if !yield(partitionRecord(s, p)) {
@@ -30,6 +31,23 @@ func getPartitions(c *call) {
 			}
 		}
 	}, c.now("last_update"))
+}
+
+// shown reports whether a list without flags=ALL has the partition: not a hidden
+// one, nor one of groups that the caller isn't in.
+func (c *call) shown(p *partitions.Partition) bool {
+	switch {
+	case c.who.Role == auth.Admin:
+		return true
+	case p.Hidden:
+		return false
+	case len(p.AllowGroups) == 0 || c.s.cfg.Users == nil:
+		return true
+	}
+	return slices.ContainsFunc(p.AllowGroups, func(name string) bool {
+		gid, err := c.s.cfg.Users.Group(c.r.Context(), name)
+		return err == nil && c.who.InGroup(gid)
+	})
 }
 
 // getPartition answers GET /partition/{partition_name}. One that isn't there is

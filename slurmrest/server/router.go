@@ -93,6 +93,10 @@ func (s *Server) mount(r *mux.Router, prefix string, list []endpoint, v *version
 // since a POST would become a GET.
 func trimmed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.ContainsAny(r.RequestURI, `<>"{}|\^`+"`") {
+			text(w, errno.URLInvalidPath)
+			return
+		}
 		p := r.URL.Path
 		if len(p) > 1 && p[len(p)-1] == '/' || strings.Contains(p, "//") {
 			parts := slices.DeleteFunc(strings.Split(p, "/"), func(s string) bool { return s == "" })

@@ -128,10 +128,11 @@ func (c *call) refuse(err error, description, source string) {
 	c.reply(nil)
 }
 
-// condition is why an accepted job doesn't start now; nil: it may.
+// condition is why an accepted job doesn't start now; nil: it may. That its time
+// limit is beyond its partition's Slurm doesn't tell.
 func condition(in queue.Submission, out queue.Submitted) error {
 	switch {
-	case out.Warning != nil:
+	case out.Warning != nil && !errors.Is(out.Warning, errno.InvalidTimeLimit):
 		return out.Warning
 	case in.Hold, in.Priority != nil && *in.Priority == 0:
 		return errno.JobHeld

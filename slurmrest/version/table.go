@@ -1,9 +1,5 @@
 package version
 
-// selectTypes44 are the words of select_type that both versions know: none.
-// The newer words began with CR_.
-const selectTypes44 = "CPU,SOCKET,CORE,BOARD,MEMORY,ONE_TASK_PER_CORE,PACK_NODES,CORE_DEFAULT_DIST_BLOCK,LLN,LINEAR"
-
 // edits44 are the differences of v0.0.44 (Slurm 25.11) from v0.0.45 (26.05).
 var edits44 = []edit{
 	{"controller_ping", "status", drop, ""},
@@ -19,7 +15,7 @@ var edits44 = []edit{
 	{"job_info", "memory_update_delay", drop, ""},
 	{"job_info", "memory_update_margin", drop, ""},
 	{"job_info", "power", add, `{"flags":[]}`},
-	{"job_info", "job_resources.select_type", only, selectTypes44},
+	{"job_info", "job_resources.select_type", replace, `["CPU"]`},
 
 	{"node", "state", without, "POWER_DOWN_ASAP,POWER_DOWN_FORCE"},
 	{"node", "suspend_time", drop, ""},
@@ -32,7 +28,7 @@ var edits44 = []edit{
 	{"partition_info", "partition.exclusive", drop, ""},
 	{"partition_info", "partition.oversubscribe", drop, ""},
 	{"partition_info", "preempt_mode", drop, ""},
-	{"partition_info", "select_type", only, selectTypes44},
+	{"partition_info", "select_type", replace, `[]`},
 
 	{"job", "exclusive", drop, ""},
 	{"job", "original_sluid", drop, ""},

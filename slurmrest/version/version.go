@@ -45,7 +45,7 @@ type edit struct {
 	record string // schema of the record: job_info, node, ...
 	path   string
 	op     op
-	json   string // of add and replace; the words of only and without, comma-separated
+	json   string // of add and replace; the words of without, comma-separated
 }
 
 type op uint8
@@ -54,7 +54,6 @@ const (
 	drop    op = iota // the field came later
 	add               // the field is gone since
 	replace           // the field had another type: a fixed value of it
-	only              // a list of words: others than these are left out
 	without           // a list of words: these came later and are left out
 )
 
@@ -62,7 +61,6 @@ const (
 type node struct {
 	drop    bool
 	replace string
-	only    []string
 	without []string
 	add     string // members to append, each with a leading comma
 	members map[string]*node
@@ -108,8 +106,6 @@ func compile(tables ...[]edit) map[string]*node {
 			n.add += `,"` + last + `":` + e.json
 		case replace:
 			n.replace = e.json
-		case only:
-			n.only = strings.Split(e.json, ",")
 		case without:
 			n.without = append(n.without, strings.Split(e.json, ",")...)
 		}
@@ -198,10 +194,10 @@ func (w *rewriter) list(n *node) {
 			w.pos++
 		}
 		start := w.pos
-		if n.only != nil || n.without != nil {
+		if n.without != nil {
 			w.skip()
 			word := strings.Trim(string(w.src[start:w.pos]), `"`)
-			if slices.Contains(n.without, word) || n.only != nil && !slices.Contains(n.only, word) {
+			if slices.Contains(n.without, word) {
 				continue
 			}
 			w.pos = start

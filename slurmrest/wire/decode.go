@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -123,7 +124,11 @@ func (d *decoder) warnMismatch(openAPI, format, slurm string) {
 	if look.err != nil {
 		return
 	}
-	text := strings.ReplaceAll(string(clip(d.data[start:look.pos])), "/", `\/`)
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, d.data[start:look.pos]); err != nil {
+		compact.Reset() // can't be: it was read before
+	}
+	text := strings.ReplaceAll(string(clip(compact.Bytes())), "/", `\/`)
 	d.warnings = append(d.warnings, Warning{
 		Description: fmt.Sprintf("Expected OpenAPI type=%s (Slurm type=%s) but got OpenAPI %s (Slurm type=%s): %s",
 			openAPI, slurm, got, gotSlurm, text),
