@@ -360,17 +360,5 @@ func postToken(c *call) {
 // getConfig answers GET /config (scontrol show config).
 func getConfig(c *call) {
 	cfg := c.s.cfg.Controller.Snapshot().Config
-	values := make(map[string]string, len(cfg.Values))
-	for k, v := range cfg.Values {
-		if !secret(k) {
-			values[k] = v
-		}
-	}
-	c.answer(wire.ConfigValues{Path: cfg.Path, Time: c.s.cfg.Now(), Values: values})
-}
-
-// secret reports whether a key's value is no one's business.
-func secret(key string) bool {
-	k := strings.ToLower(key)
-	return strings.HasSuffix(k, "pass") || strings.Contains(k, "password") || strings.Contains(k, "secret")
+	c.answer(wire.ConfigValues{Path: cfg.Path, Time: c.s.cfg.Now(), Values: cfg.Settings()})
 }
