@@ -32,14 +32,18 @@ func sbatch(ctx context.Context, e *Env, in *Input) error {
 	if done := submitHelp(e, option.Sbatch, &early, "[ : [OPTION...]] script [ARGUMENT...]"); done {
 		return nil
 	}
+	given := option.Input{
+		Tool: option.Sbatch, Args: in.Args, Environ: e.Environ, Dir: e.Dir, Now: e.Now(), Root: e.UID == 0, ReadFile: e.ReadFile,
+	}
+	if err := option.CheckArgs(given); err != nil {
+		return err
+	}
 	script, err := readScript(e, &early)
 	if err != nil {
 		return withExitError(e, err)
 	}
-	values, err := option.Parse(option.Input{
-		Tool: option.Sbatch, Args: in.Args, Environ: e.Environ, Body: script.body, Name: script.shown,
-		Dir: e.Dir, Now: e.Now(), Root: e.UID == 0, ReadFile: e.ReadFile,
-	})
+	given.Body, given.Name = script.body, script.shown
+	values, err := option.Parse(given)
 	if err != nil {
 		return err
 	}

@@ -189,10 +189,7 @@ func sentence(text string) func(context.Context, *scontrolRun, []string) error {
 func showHostnames(_ context.Context, s *scontrolRun, args []string) error {
 	list := strings.Join(args, ",")
 	if len(args) == 0 {
-		list = s.e.Getenv("SLURM_NODELIST")
-		if list == "" {
-			list = s.e.Getenv("SLURM_JOB_NODELIST")
-		}
+		list = s.e.Getenv("SLURM_NODELIST") // as Slurm does; jobs have both this and SLURM_JOB_NODELIST
 	}
 	if list == "" {
 		s.e.errorf("host list is empty")

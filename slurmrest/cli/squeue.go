@@ -250,10 +250,7 @@ func (q *jobQuery) print(ctx context.Context, e *Env, c *client.Client, dated bo
 	case in.Given("steps"):
 		return q.printSteps(e, fc, jobs)
 	}
-	cols, err := q.columns(e)
-	if err != nil {
-		return err
-	}
+	cols := q.columns(e)
 	if err := sortJobs(fc, jobs, q.sortKeys()); err != nil {
 		return err
 	}
@@ -277,7 +274,7 @@ func (q *jobQuery) print(ctx context.Context, e *Env, c *client.Client, dated bo
 	return nil
 }
 
-func (q *jobQuery) columns(e *Env) (format.Columns[format.Job], error) {
+func (q *jobQuery) columns(e *Env) format.Columns[format.Job] {
 	in := q.in
 	spec := squeueDefault
 	byName := in.Str("Format")
@@ -300,16 +297,13 @@ func (q *jobQuery) columns(e *Env) (format.Columns[format.Job], error) {
 	var unknown []string
 	if byName != "" {
 		cols, unknown = format.ByName(format.JobFields, byName)
-		if len(unknown) > 0 {
-			return cols, failed("Invalid job format specification: %s", unknown[0])
-		}
-		return cols, nil
+	} else {
+		cols, unknown = format.ByLetter(format.JobFields, spec)
 	}
-	cols, unknown = format.ByLetter(format.JobFields, spec)
 	for _, u := range unknown {
 		e.errorf("Invalid job format specification: %s", u)
 	}
-	return cols, nil
+	return cols
 }
 
 // load asks for all jobs, or for one if only one is wanted.

@@ -165,8 +165,8 @@ func (v *Values) size(j *wire.JobDescMsg) {
 	if n := max(tasks, 1) * max(v.Num("cpus-per-task"), 1); n > 1 {
 		j.MinimumCPUs = &n
 	}
-	if v.Given("cpus-per-task") && j.MinimumCPUsPerNode == nil {
-		j.MinimumCPUsPerNode = v.count("cpus-per-task")
+	if n := max(v.Num("ntasks-per-node"), 1) * max(v.Num("cpus-per-task"), 1); n > max(v.Num("mincpus"), 1) {
+		j.MinimumCPUsPerNode = &n
 	}
 	if v.NodesMin > 0 {
 		least, most := int64(v.NodesMin), int64(v.NodesMax)

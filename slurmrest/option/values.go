@@ -281,6 +281,22 @@ func First(t Tool, args []string, getenv func(string) string) (Early, error) {
 	return e, nil
 }
 
+// CheckArgs checks the values on the command line alone, which sbatch does
+// before it looks for the script.
+func CheckArgs(in Input) error {
+	components, _, err := commandLine(in.Tool, in.Args)
+	if err != nil {
+		return err
+	}
+	r := &reader{in: &in, source: CommandLine}
+	for _, c := range components {
+		if err := r.apply(newValues(in.Tool), c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Parse is the second pass: for each component of the job it lays script,
 // environment and command line over each other and checks the whole. An
 // error is an *Error.
