@@ -31,15 +31,16 @@ func (q *Queue) NodeUp(ctx context.Context, r node.Registration) error {
 			Name: r.Node, At: w.Now, Boot: r.Boot, BootID: r.BootID, Version: r.Version, Driver: r.Driver,
 			Arch: r.Arch, OS: r.OS, SkewMs: r.SkewMs, Agent: r.Agent,
 		}
-		if pool := w.Config.Pool(n.Pool); pool != nil {
+		if n.Pool != "" {
 			// What the pool leaves open, the machine decides.
-			if pool.CPUs == 0 {
+			pool := w.Config.Pool(n.Pool)
+			if pool == nil || pool.CPUs == 0 {
 				e.CPUs = r.CPUs
 			}
-			if pool.RealMemory == 0 {
+			if pool == nil || pool.RealMemory == 0 {
 				e.MemoryMiB = r.MemoryMiB
 			}
-			if pool.TmpDisk == 0 {
+			if pool == nil || pool.TmpDisk == 0 {
 				e.TmpDiskMiB = r.TmpDiskMiB
 			}
 			if len(r.Gres) > 0 {

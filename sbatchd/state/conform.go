@@ -17,14 +17,14 @@ func (Reconfigured) Subject() (uint32, string, string) { return 0, "", "" }
 func (Reconfigured) volatile()                         {}
 func (e Reconfigured) apply(t *tx) error {
 	t.State.Config = e.Config
-	t.conform()
+	t.dismiss(t.conform())
 	return nil
 }
 
 // conform makes the nodes follow the config: new ones appear powered down (or
-// unknown, if static), known ones take the declared shape, and those that left
-// the config go as soon as nothing lives on them.
-func (t *tx) conform() {
+// unknown, if static), known ones take the declared shape. It returns those
+// that are wanted.
+func (t *tx) conform() map[string]*node.Node {
 	want := map[string]*node.Node{}
 	index := 0
 	add := func(n *node.Node) {
@@ -47,6 +47,11 @@ func (t *tx) conform() {
 		}
 		t.nodes.Set(name, w)
 	}
+	return want
+}
+
+// dismiss lets nodes go that are not wanted, as soon as nothing lives on them.
+func (t *tx) dismiss(want map[string]*node.Node) {
 	var gone []string
 	t.nodes.Scan(func(name string, n *node.Node) bool {
 		if _, ok := want[name]; !ok {
@@ -77,7 +82,7 @@ func declared(have, want *node.Node, pool *partitions.Pool) *node.Node {
 		n.Flags &^= node.Drain
 		n.Reason = ""
 	}
-	live := n.Flags&(node.PoweredDown|node.PoweringUp) == 0
+	live := !n.Flags.Has(node.PoweredDown) && (!n.Flags.Has(node.PoweringUp) || n.Instance != "")
 	if live && pool != nil {
 		w := *want
 		if pool.CPUs == 0 {

@@ -94,12 +94,13 @@ func Restore(s *State, nextID uint32, jobs []*job.Job, nodes []*node.Node, insta
 	for _, n := range nodes {
 		t.nodes.Set(n.Name, n)
 	}
-	t.conform()
+	want := t.conform()
 	for _, j := range jobs {
 		if err := t.putJob(j); err != nil {
 			return nil, err
 		}
 		t.NextJobID = max(t.NextJobID, j.ID.Raw+1)
 	}
+	t.dismiss(want)
 	return t.State, nil
 }
