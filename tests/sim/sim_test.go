@@ -32,10 +32,12 @@ func TestHistories(t *testing.T) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
+			defer func() {
+				if *tell || t.Failed() {
+					t.Logf("again: go test ./tests/sim -sim.seed=%d -sim.seeds=1 -sim.log\n%s", seed, tail(log.Bytes()))
+				}
+			}()
 			synctest.Test(t, func(t *testing.T) { history(t, f, seed, &log) })
-			if *tell || t.Failed() {
-				t.Logf("again: go test ./tests/sim -sim.seed=%d -sim.seeds=1 -sim.log\n%s", seed, tail(log.Bytes()))
-			}
 		})
 	}
 }
