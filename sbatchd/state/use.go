@@ -1,7 +1,6 @@
 package state
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/sbatchd/sbatchd/sbatchd/job"
@@ -55,19 +54,6 @@ func (t *tx) use(j *job.Job, a job.NodeAlloc, sign int) {
 	n = n.Clone()
 	n.UsedCPUs += sign * a.CPUs
 	n.UsedMiB += int64(sign) * a.MemoryMiB
-	n.UsedGres = maps.Clone(n.UsedGres)
-	for name, devices := range a.Gres {
-		if n.UsedGres == nil {
-			n.UsedGres = map[string]uint64{}
-		}
-		for _, d := range devices {
-			if sign > 0 {
-				n.UsedGres[name] |= 1 << d
-			} else {
-				n.UsedGres[name] &^= 1 << d
-			}
-		}
-	}
 	at, found := slices.BinarySearch(n.Jobs, j.ID.Raw)
 	n.Jobs = slices.Clone(n.Jobs)
 	switch {
@@ -76,10 +62,36 @@ func (t *tx) use(j *job.Job, a job.NodeAlloc, sign int) {
 	case sign < 0 && found:
 		n.Jobs = slices.Delete(n.Jobs, at, at+1)
 	}
+	if len(a.Gres) > 0 {
+		n.UsedGres = t.usedGres(n)
+	}
 	if j.Flags.Has(job.Completing) {
 		n.CompletingJobs += sign
 	}
 	t.nodes.Set(n.Name, n)
+}
+
+// usedGres is the devices that the jobs on a node hold. It is counted anew each
+// time: while jobs are fitted to a machine two may hold one device for a moment.
+func (t *tx) usedGres(n *node.Node) map[string]uint64 {
+	out := map[string]uint64{}
+	for _, id := range n.Jobs {
+		j, ok := t.jobs.Get(id)
+		if !ok {
+			continue
+		}
+		for _, a := range allocs(j) {
+			if a.Node != n.Name {
+				continue
+			}
+			for name, devices := range a.Gres {
+				for _, d := range devices {
+					out[name] |= 1 << d
+				}
+			}
+		}
+	}
+	return out
 }
 
 // Restore rebuilds a state from loaded rows: the indexes and the use of nodes
