@@ -23,11 +23,26 @@ func (s *session) report(ctx context.Context, r *agentapi.Report) error {
 	return nil
 }
 
+// has says whether an attempt is the present one of its job and runs on this
+// session's node. A node is believed about nothing else.
+func (s *session) has(a job.Attempt) bool {
+	j, ok := s.hub.Jobs.Snapshot().Job(a.Job)
+	return ok && present(j, a) && j.Run.Nodes[0].Node == s.node
+}
+
 func (s *session) take(ctx context.Context, r *agentapi.Report) error {
 	a := job.Attempt{Job: r.GetKey().GetJob(), Restart: r.GetKey().GetRestart()}
 	q := s.hub.Jobs
 	if step := r.GetKey().GetStep(); a.Job != 0 && step != agentapi.BatchStep {
 		return nil // steps get their own records with accounting of steps
+	}
+	if a.Job != 0 && !s.has(a) {
+		// Of an attempt that is over, or that never was this node's to speak of:
+		// nothing follows from it, and the agent may be done with it.
+		if r.GetFinished() != nil {
+			s.hub.release(s, a)
+		}
+		return nil
 	}
 	switch e := r.GetEvent().(type) {
 	case *agentapi.Report_Started:
@@ -68,7 +83,7 @@ func (s *session) take(ctx context.Context, r *agentapi.Report) error {
 // the node forget it.
 func (s *session) finished(ctx context.Context, a job.Attempt) error {
 	q := s.hub.Jobs
-	if j, ok := q.Snapshot().Job(a.Job); ok && present(j, a) {
+	if j, ok := q.Snapshot().Job(a.Job); ok {
 		settle, cancel := context.WithTimeout(ctx, settleFor)
 		note := s.hub.Output.Settle(settle, j)
 		cancel()

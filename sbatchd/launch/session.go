@@ -256,7 +256,7 @@ func (s *session) output(ctx context.Context, o *agentapi.Output) error {
 	a := attemptOf(o.GetAttempt())
 	ack := &agentapi.OutputAck{Attempt: o.GetAttempt(), Stream: o.GetStream()}
 	j, ok := s.hub.Jobs.Snapshot().Job(a.Job)
-	if !ok || !present(j, a) {
+	if !ok || !s.has(a) {
 		// Nothing of an old attempt is wanted: let the agent be done with it.
 		ack.Size = o.GetOffset() + uint64(len(o.GetData()))
 	} else {
