@@ -16,8 +16,8 @@ import (
 type Backoff struct{ First, Most time.Duration }
 
 // defaultBackoff by class of error (cloudburst.Class), plus "no-offer" when
-// nothing on offer fits, "boot" for machines that missed ResumeTimeout and "dear"
-// for machines charged above MaxPrice.
+// nothing on offer fits, "boot" for machines that missed ResumeTimeout, "dear" for
+// machines charged above MaxPrice and "config" for pools that cannot be used.
 var defaultBackoff = map[string]Backoff{
 	"no-capacity": {30 * time.Second, 10 * time.Minute},
 	"no-offer":    {30 * time.Second, 10 * time.Minute},
@@ -30,6 +30,7 @@ var defaultBackoff = map[string]Backoff{
 	"transient":   {10 * time.Second, 5 * time.Minute},
 	"boot":        {time.Minute, 10 * time.Minute},
 	"dear":        {10 * time.Minute, time.Hour},
+	"config":      {30 * time.Second, 10 * time.Minute},
 }
 
 // explained is the class in words a user understands.
@@ -43,6 +44,7 @@ var explained = map[string]string{
 	"unsupported": "the provider cannot do it",
 	"rate":        "the provider limits our calls",
 	"transient":   "the provider does not answer as it should",
+	"config":      "not usable as configured",
 	"dear":        "the provider charges more than it offered",
 	"boot":        "machines do not boot within ResumeTimeout",
 }

@@ -91,9 +91,9 @@ func New(cfg Config) (*Pool, error) {
 	}, nil
 }
 
-// breath is the least time between two rounds, so that a busy queue does not
-// keep the pool busy too.
-const breath = 5 * time.Millisecond
+// breath is the least time between the starts of two rounds, so that a busy
+// queue does not keep the pool busy too.
+const breath = 50 * time.Millisecond
 
 // Run reconciles until ctx ends; it returns when all of its calls have. One
 // controller at a time may run it: the one that leads.
@@ -103,24 +103,22 @@ func (p *Pool) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	for {
+		rested := time.NewTimer(breath)
 		next := p.round(ctx, &workers)
-		wait(ctx, max(breath, next.Sub(p.cfg.Now())), changed, p.wake)
-		wait(ctx, breath, nil, nil)
-		if ctx.Err() != nil {
-			return ctx.Err()
+		due := time.NewTimer(max(breath, next.Sub(p.cfg.Now())))
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-p.wake:
+		case <-due.C:
 		}
-	}
-}
-
-// wait returns after d, when ctx ends, or when one of the channels receives.
-func wait(ctx context.Context, d time.Duration, a, b <-chan struct{}) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-a:
-	case <-b:
-	case <-timer.C:
+		due.Stop()
+		select {
+		case <-ctx.Done():
+			rested.Stop()
+			return ctx.Err()
+		case <-rested.C:
+		}
 	}
 }
 
@@ -307,7 +305,7 @@ func (p *Pool) reconfigured(c *partitions.Config) (cured []string) {
 	if p.config != nil {
 		for name, a := range p.aside {
 			switch a.class {
-			case "auth", "quota", "no-balance", "bad-request", "unsupported", "no-offer":
+			case "auth", "quota", "no-balance", "bad-request", "unsupported", "no-offer", "config":
 				delete(p.aside, name)
 				cured = append(cured, name)
 			}

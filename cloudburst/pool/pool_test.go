@@ -126,6 +126,30 @@ func TestWhyNothingIsRented(t *testing.T) {
 	}
 }
 
+func TestPoolThatCannotBeUsedRests(t *testing.T) {
+	t.Parallel()
+	bubble(t, slow(), func(w *world) {
+		w.books.mu.Lock()
+		w.books.config = load(w.T, strings.Replace(pools, "Capacity=spot", "Capacity=spot State=DOWN", 1))
+		w.books.mu.Unlock()
+		w.books.up("spot-1")
+		w.eventually("given back", time.Second, func() bool { return w.books.lost("spot-1") == 1 })
+		if why := w.books.mark("spot"); why != "not usable as configured: pool spot is DOWN" {
+			w.Errorf("why: %q", why)
+		}
+		w.books.mu.Lock()
+		w.books.config = load(w.T, pools)
+		w.books.mu.Unlock()
+		w.books.up("spot-1") // a change wakes the pool, which sees the cured configuration
+		w.eventually("rented", 5*time.Second, func() bool {
+			if n := w.books.node("spot-1"); !n.PoweringUp {
+				w.books.up("spot-1")
+			}
+			return w.rented("spot-1")
+		})
+	})
+}
+
 func TestGivingBackMakesRoom(t *testing.T) {
 	t.Parallel()
 	cfg := slow()

@@ -47,14 +47,13 @@ func (p *Pool) poolOf(s Snapshot, name string) (c *partitions.Pool, a *account, 
 
 // rent finds a machine for a node that powers up, or gives the node back.
 func (p *Pool) rent(ctx context.Context, s Snapshot, n Node, tag cloudburst.Tag) error {
-	c, a, why := p.poolOf(s, n.Pool)
-	if why == "" {
-		if set, is := p.setAsideUntil(n.Pool); is {
-			why = set.why
-		}
+	if set, is := p.setAsideUntil(n.Pool); is {
+		return p.cfg.Nodes.NotRented(ctx, n.Name, n.Incarnation, set.why)
 	}
-	if why != "" {
-		return p.cfg.Nodes.NotRented(ctx, n.Name, n.Incarnation, why)
+	c, a, why := p.poolOf(s, n.Pool)
+	if why != "" { // set aside too, or the scheduler would send the node straight back
+		why, err := p.setAside(ctx, n.Pool, "config", why, 0)
+		return errors.Join(err, p.cfg.Nodes.NotRented(ctx, n.Name, n.Incarnation, why))
 	}
 	choices, err := p.offers(ctx, a, c, n)
 	if err != nil {

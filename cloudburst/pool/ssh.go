@@ -21,7 +21,11 @@ func (p *Pool) DialSSH(ctx context.Context, tag cloudburst.Tag) (net.Conn, strin
 		if err != nil {
 			return nil, "", err
 		}
-		list, err := a.provider.List(ctx)
+		var list []cloudburst.Instance
+		err = p.call(ctx, a, "list", func(ctx context.Context) (err error) {
+			list, err = a.provider.List(ctx)
+			return err
+		})
 		if err != nil {
 			return nil, "", fmt.Errorf("find %s: %w", tag, err)
 		}

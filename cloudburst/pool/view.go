@@ -22,7 +22,7 @@ type Status struct {
 	MaxNodes int
 	PerHour  []cloudburst.Money // what they cost together, one amount a currency
 	Until    time.Time          // set aside until then; zero is usable
-	Class    string             // of the refusal (cloudburst.Class, no-offer, boot or dear)
+	Class    string             // of the refusal (see Backoff)
 	Why      string             // a sentence; "" is usable
 	Switch   string             // what ends a forgotten machine, in words
 }

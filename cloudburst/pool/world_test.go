@@ -311,7 +311,7 @@ func (w *world) start(l pool.Ledger, n pool.NodeSink, wrap func(cloudburst.Provi
 	if err != nil {
 		w.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(w.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = p.Run(ctx) }() // ends with ctx
 	w.pool = p

@@ -110,7 +110,7 @@ type suite struct {
 }
 
 func (s *suite) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), s.h.Within)
+	ctx, cancel := context.WithTimeout(s.Context(), s.h.Within)
 	s.Cleanup(cancel)
 	return ctx
 }
@@ -426,7 +426,7 @@ func otherCluster(s *suite) {
 }
 
 func cancelled(s *suite) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(s.Context())
 	r := s.request(s.ours, "n-1", 1)
 	cancel()
 	if _, err := s.p.Create(ctx, r); err == nil {

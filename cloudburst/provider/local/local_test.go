@@ -111,7 +111,7 @@ type site struct {
 // lie in it.
 func newSite(t *testing.T, plain bool, market string) *site {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "sbl")
+	dir, err := os.MkdirTemp("", "sbl") //nolint:usetesting // t.TempDir is too long for a unix socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,13 +131,14 @@ func newSite(t *testing.T, plain bool, market string) *site {
 		s.opts.Values["market"] = file
 	}
 	s.p = s.open()
+	ctx := context.WithoutCancel(t.Context())
 	t.Cleanup(func() {
-		all, err := s.p.List(context.Background())
+		all, err := s.p.List(ctx)
 		if err != nil {
 			t.Error(err)
 		}
 		for _, i := range all {
-			if err := s.p.Delete(context.Background(), i.ID); err != nil {
+			if err := s.p.Delete(ctx, i.ID); err != nil {
 				t.Error(err)
 			}
 		}
@@ -314,7 +315,7 @@ func TestNodeSeesAWorldOfItsOwn(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	s := newSite(t, false, "")
-	home, err := os.MkdirTemp("", "submitted")
+	home, err := os.MkdirTemp("", "submitted") //nolint:usetesting // a folder of its own, not below the node's
 	if err != nil {
 		t.Fatal(err)
 	}
