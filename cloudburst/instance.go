@@ -27,7 +27,9 @@ type AgentConfig struct {
 	Link           string // dial or ssh
 	JoinToken      string
 	CASHA256       string // of the controller's CA certificate, hex
-	Gres           string // what the node declares, Slurm's form: gpu:a100:2
+	CPUs           int    // what the node declares; 0 is what the machine has
+	MemoryMiB      int64  // the same
+	Gres           string // the same, in Slurm's form: gpu:a100:2
 	Features       []string
 	Runtime        string        // containerd or process
 	Workdir        string        // shared, sync or none

@@ -202,13 +202,13 @@ func TestRefusalsGrowQuieter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		err       error
-		most, min int // creates in a day of asking every minute
+		most, min int // creates in half a day of asking every minute
 	}{
-		{cloudburst.ErrNoCapacity, 220, 100},
-		{cloudburst.ErrQuota, 40, 15},
-		{cloudburst.ErrAuth, 40, 15},
-		{cloudburst.ErrNoBalance, 40, 15},
-		{cloudburst.ErrBadRequest, 40, 15},
+		{cloudburst.ErrNoCapacity, 110, 50},
+		{cloudburst.ErrQuota, 20, 8},
+		{cloudburst.ErrAuth, 20, 8},
+		{cloudburst.ErrNoBalance, 20, 8},
+		{cloudburst.ErrBadRequest, 20, 8},
 	} {
 		t.Run(c.err.Error(), func(t *testing.T) {
 			t.Parallel()
@@ -216,7 +216,7 @@ func TestRefusalsGrowQuieter(t *testing.T) {
 			cfg.Offers = cfg.Offers[:1]
 			bubble(t, cfg, func(w *world) {
 				w.cloud.Fail(fake.Fault{Op: "create", Times: -1, Err: c.err})
-				for range 24 * 60 {
+				for range 12 * 60 {
 					if n := w.books.node("spot-1"); !n.PoweringUp && !n.PoweringDown {
 						w.books.up("spot-1")
 					}
@@ -229,7 +229,7 @@ func TestRefusalsGrowQuieter(t *testing.T) {
 					}
 				}
 				if n > c.most || n < c.min {
-					w.Errorf("%d creates in a day", n)
+					w.Errorf("%d creates in half a day", n)
 				}
 				if len(w.books.live()) != 0 {
 					w.Errorf("rows: %v", w.books.live())

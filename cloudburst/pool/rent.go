@@ -233,7 +233,7 @@ func (p *Pool) request(s Snapshot, r Row, c *partitions.Pool, o cloudburst.Offer
 	if err != nil {
 		return cloudburst.Request{}, fmt.Errorf("agent's settings: %w: %w", cloudburst.ErrBadRequest, err)
 	}
-	agent.Gres = gresOf(c, o)
+	agent.CPUs, agent.MemoryMiB, agent.Gres = c.CPUs, c.RealMemory.Bytes()>>20, gresOf(c, o)
 	req := cloudburst.Request{
 		Tag: r.Tag, ClusterUUID: s.ClusterUUID, Epoch: s.Epoch, Pool: r.Pool, NodeName: r.Node,
 		Offer: o, BootImage: c.BootImage, Agent: agent,

@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -104,7 +105,10 @@ func (p *provider) intend(ctx context.Context, dir string, r cloudburst.Request)
 		CgroupParent: "/sbatchd-" + filepath.Base(dir),
 		Reclaims:     m.rules(list[at].Offer, opened), CountFile: filepath.Join(p.dir, "reclaims.json"),
 	}
-	return p.write(dir, r, next, machines)
+	if err := p.write(dir, r, next, machines); err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	return nil
 }
 
 // freeIndex is the lowest index no machine of the pool has.
@@ -131,7 +135,8 @@ func (p *provider) write(dir string, r cloudburst.Request, m localnode.Machine, 
 	agent := agentapi.Config{
 		Node: r.NodeName, Tag: string(r.Tag), Cluster: r.ClusterUUID, Epoch: r.Epoch,
 		Controller: r.Agent.Controller, Link: r.Agent.Link, Token: r.Agent.JoinToken, CASHA256: r.Agent.CASHA256,
-		CPUs: r.Offer.CPUs, MemoryMiB: r.Offer.MemoryMiB, Gres: r.Agent.Gres, Features: r.Agent.Features,
+		CPUs: cmp.Or(r.Agent.CPUs, r.Offer.CPUs), MemoryMiB: cmp.Or(r.Agent.MemoryMiB, r.Offer.MemoryMiB),
+		Gres: r.Agent.Gres, Features: r.Agent.Features,
 		Runtime: r.Agent.Runtime, Workdir: r.Agent.Workdir,
 		NoticeFile:    filepath.Join(dir, localnode.NoticeFile),
 		PoweroffFile:  filepath.Join(dir, localnode.PoweroffFile),

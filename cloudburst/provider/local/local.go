@@ -39,6 +39,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -62,6 +63,8 @@ type provider struct {
 	market   string // file; "" is none
 	isolated bool
 	log      *slog.Logger
+
+	unreadable sync.Map // folders that were complained about
 }
 
 // New makes the provider. Its machines live in Options.StateDir, which must not
@@ -237,6 +240,9 @@ func (p *provider) List(ctx context.Context) ([]cloudburst.Instance, error) {
 		return nil, err
 	}
 	if err := p.fault("list", cloudburst.Offer{}, false); err != nil {
+		return nil, err
+	}
+	if err := p.sweepHalves(ctx); err != nil {
 		return nil, err
 	}
 	machines, err := p.machines()

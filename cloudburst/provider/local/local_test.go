@@ -674,6 +674,27 @@ func TestKilledWhileCreating(t *testing.T) {
 	})
 }
 
+func TestHalfWrittenFolderIsSwept(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, true, "")
+	dir := filepath.Join(s.opts.StateDir, "pool-1.00000000")
+	if err := os.Mkdir(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	s.live("pool-1")
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("a folder that may be just being written: %v", err)
+	}
+	old := time.Now().Add(-2 * time.Minute)
+	if err := os.Chtimes(dir, old, old); err != nil {
+		t.Fatal(err)
+	}
+	s.live("pool-1")
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an old half-written folder is still there: %v", err)
+	}
+}
+
 func TestMarketFaults(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

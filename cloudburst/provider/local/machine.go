@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/sbatchd/sbatchd/cloudburst"
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
@@ -59,13 +61,43 @@ func (p *provider) machines() ([]machine, error) {
 			m.alive, err = localnode.Alive(m.dir)
 		}
 		if err != nil {
-			p.log.Error("read local machine", "instance", e.Name(), "err", err)
+			if _, said := p.unreadable.LoadOrStore(e.Name(), true); !said {
+				p.log.Error("read local machine", "instance", e.Name(), "err", err)
+			}
 			continue
 		}
 		m.deleted, m.ready = exists(m.dir, localnode.DeletedFile), exists(m.dir, localnode.ReadyFile)
 		out = append(out, m)
 	}
 	return out, nil
+}
+
+// sweepHalves removes folders that a controller was killed over before they
+// became machines.
+func (p *provider) sweepHalves(ctx context.Context) error {
+	entries, err := os.ReadDir(p.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		dir := filepath.Join(p.dir, e.Name())
+		fi, err := e.Info()
+		if !e.IsDir() || err != nil || exists(dir, localnode.MachineFile) || time.Since(fi.ModTime()) < time.Minute {
+			continue
+		}
+		unlock, err := p.lock(ctx)
+		if err != nil {
+			return err
+		}
+		if !exists(dir, localnode.MachineFile) { // nobody is at it: they would hold the lock
+			err = os.RemoveAll(dir)
+		}
+		unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func exists(dir, name string) bool {
