@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sbatchd/sbatchd/runtime/localnode"
 )
 
 // environment is what the batch script sees: what the user submitted, then what
@@ -86,6 +88,10 @@ func (r *run) environment() []string {
 	env.set("ENVIRONMENT", "BATCH")
 	env.set("HOSTNAME", r.a.cfg.Node)
 	r.userEnv(env)
+	if l.GetRuntime() != "containerd" {
+		// A node without namespaces of its own knows its processes by this.
+		env.set(localnode.Mark, r.a.cfg.Tag)
+	}
 	if l.GetRelay() {
 		env.set("SBATCHD_SERVER", "unix://"+filepath.Join(r.runDir(), jobSocket))
 	}

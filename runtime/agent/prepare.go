@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,11 +16,12 @@ import (
 	"github.com/sbatchd/sbatchd/runtime/attempt"
 	"github.com/sbatchd/sbatchd/runtime/checkpoint"
 	"github.com/sbatchd/sbatchd/runtime/container"
+	"github.com/sbatchd/sbatchd/runtime/image"
 	"github.com/sbatchd/sbatchd/runtime/stage"
 )
 
 // errDriver: the node's GPU driver is older than the image needs.
-var errDriver = errors.New("driver too old")
+var errDriver = errors.New("GPU driver")
 
 // prepare gets everything ready that the shim needs and writes its spec. It ends
 // early when the job is to be ended or the node is being taken away.
@@ -47,18 +47,19 @@ func (r *run) prepare(ctx context.Context) error {
 }
 
 func (r *run) prepareAll(ctx context.Context) error {
-	if err := checkDriver(r.launch.GetImage(), r.a.hardware.GetDriverVersion(), len(r.launch.GetGpus())); err != nil {
-		return err
+	img := r.launch.GetImage()
+	if err := image.CheckDriver(img.GetName(), r.a.hardware.GetDriverVersion(), img.GetMinDriver()); err != nil {
+		return fmt.Errorf("%w: %w", errDriver, err)
 	}
 	spec := r.spec()
-	if image := r.launch.GetImage(); r.launch.GetRuntime() == "containerd" {
+	if r.launch.GetRuntime() == "containerd" {
 		r.setPhase(phasePulling)
-		if image.GetRef() == "" {
+		if img.GetRef() == "" {
 			return container.Failf(container.ErrUser, "the job has no image and its node runs containers")
 		}
-		ref, digest, err := r.a.cfg.Images.Ensure(ctx, image)
+		ref, digest, err := r.a.cfg.Images.Ensure(ctx, img)
 		if err != nil {
-			return fmt.Errorf("image %s: %w", image.GetRef(), err)
+			return err // it names the image
 		}
 		spec.Run.Image = ref
 		if err := r.save(func(p *progress) { p.Digest = digest }); err != nil {
@@ -84,36 +85,6 @@ func (r *run) prepareAll(ctx context.Context) error {
 	}
 	spec.Run.Argv = append([]string{script}, r.launch.GetArgs()...)
 	return attempt.Write(r.dir, attempt.SpecFile, spec, false)
-}
-
-// checkDriver stops a job whose image needs a newer driver than the node has.
-func checkDriver(image *agentapi.Image, have string, gpus int) error {
-	need := image.GetMinDriver()
-	if need == "" || gpus == 0 || compareVersions(have, need) >= 0 {
-		return nil
-	}
-	if have == "" {
-		have = "none"
-	}
-	return fmt.Errorf("%w: image %s needs driver %s or newer, this node has %s", errDriver, image.GetName(), need, have)
-}
-
-// compareVersions compares dotted numbers, such as 550.54.14.
-func compareVersions(a, b string) int {
-	as, bs := strings.Split(a, "."), strings.Split(b, ".")
-	for i := range max(len(as), len(bs)) {
-		var x, y int
-		if i < len(as) {
-			x, _ = strconv.Atoi(as[i]) // not a number counts as 0
-		}
-		if i < len(bs) {
-			y, _ = strconv.Atoi(bs[i])
-		}
-		if x != y {
-			return x - y
-		}
-	}
-	return 0
 }
 
 // spec is what the shim gets told, without what prepare finds out.
