@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,6 +15,9 @@ import (
 	"time"
 
 	"github.com/sbatchd/sbatchd/partitions"
+	"github.com/sbatchd/sbatchd/sbatchd/job"
+	"github.com/sbatchd/sbatchd/sbatchd/state"
+	"github.com/sbatchd/sbatchd/slurmrest/auth"
 	"github.com/sbatchd/sbatchd/slurmrest/client"
 	"github.com/sbatchd/sbatchd/slurmrest/server"
 	"github.com/sbatchd/sbatchd/slurmrest/wire"
@@ -139,4 +144,52 @@ func BenchmarkSubmit(b *testing.B) {
 		}
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+}
+
+// frozen is a controller that only has a snapshot.
+type frozen struct {
+	server.Controller
+	s *state.State
+}
+
+func (f frozen) Snapshot() *state.State { return f.s }
+
+// BenchmarkJobs measures GET /jobs of 10,000 pending jobs, whole and as our
+// commands ask for it.
+func BenchmarkJobs(b *testing.B) {
+	h := newHouse(b, nil)
+	jobs := make([]*job.Job, 10_000)
+	for i := range jobs {
+		jobs[i] = &job.Job{
+			ID: job.NewID(uint32(i + 1)), User: "alice", UID: alice, GID: alice, QOS: "normal", Priority: 1, Partition: "main",
+			Submit: time.Unix(1_800_000_000, 0), Eligible: time.Unix(1_800_000_000, 0), Reason: job.ReasonResources,
+			Spec: &job.Spec{
+				Name: "train", Partitions: "main", WorkDir: "/home/alice/project", Output: "/home/alice/project/slurm-%j.out",
+				Tasks: 1, CPUsPerTask: 1, TimeLimit: 60, TRESPerNode: "gres/gpu:1", Requeue: true, Argv: []string{"train.sh"},
+			},
+		}
+	}
+	s, err := state.Restore(h.Snapshot(), 1, jobs, nil, nil)
+	h.must(err)
+	srv := server.New(server.Config{
+		Controller: frozen{s: s}, Auth: auth.New(auth.Config{Users: people{}, Now: time.Now}), Now: time.Now,
+		Log: slog.New(slog.DiscardHandler),
+	})
+	for name, sparse := range map[string]string{"whole": "", "sparse": "1"} {
+		b.Run(name, func(b *testing.B) {
+			ctx := auth.WithPeer(b.Context(), auth.Credential{UID: alice, GID: alice})
+			bytes := 0
+			for b.Loop() {
+				r := httptest.NewRequestWithContext(ctx, "GET", "/slurm/v0.0.45/jobs", http.NoBody)
+				if sparse != "" {
+					r.Header.Set(wire.SparseHeader, sparse)
+				}
+				w := httptest.NewRecorder()
+				srv.Handler().ServeHTTP(w, r)
+				bytes = w.Body.Len()
+			}
+			b.SetBytes(int64(bytes))
+			b.ReportMetric(float64(bytes)/float64(len(jobs)), "B/job")
+		})
+	}
 }

@@ -52,7 +52,7 @@ func (v *viewer) job(j *job.Job) *wire.JobInfo {
 		GroupID: int64(j.GID), GroupName: v.group(j.GID), HetJobID: zero, HetJobOffset: zero,
 		Hold: j.Priority == 0, JobID: int64(j.ID.Raw), JobState: stateNames(j), LastSchedEvaluation: at(j.Submit),
 		Licenses: s.Licenses, MailType: s.MailType, MailUser: cmp.Or(s.MailUser, j.User), MaxCPUs: zero,
-		MaxNodes: wire.N(maxNodes(s, size)), MemoryPerTRES: s.Stored["memory_per_tres"],
+		MaxNodes: wire.N(maxNodes(j, size)), MemoryPerTRES: s.Stored["memory_per_tres"],
 		MinimumCPUsPerNode: wire.N(max(1, s.CPUsPerTask, s.MinCPUs)), MinimumTmpDiskPerNode: wire.N(s.TmpDisk),
 		Name: s.Name, Nice: int64(s.Nice), NodeCount: wire.N(size.nodes), Partition: partitionOf(j), PreSusTime: zero,
 		PreemptTime: zero, PreemptableTime: zero, Priority: wire.N(j.Priority), QOS: j.QOS, Requeue: s.Requeue,
@@ -317,11 +317,11 @@ func (v *viewer) defaultPerNode(s *job.Spec) int64 {
 	return int64(v.s.Config.DefMemPerNode)
 }
 
-// maxNodes is --nodes' upper end; without --nodes a job gets no more nodes
-// than it has tasks.
-func maxNodes(s *job.Spec, z size) int {
-	if s.NodesMax > 0 {
-		return s.NodesMax
+// maxNodes is --nodes' upper end; without it Slurm shows the tasks of a held job,
+// for it gets no more nodes than that, and nothing for another.
+func maxNodes(j *job.Job, z size) int {
+	if j.Spec.NodesMax > 0 || j.Priority > 0 {
+		return j.Spec.NodesMax
 	}
 	return z.tasks
 }

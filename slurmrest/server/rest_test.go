@@ -77,7 +77,7 @@ func TestJobRecord(t *testing.T) {
 		{"command", j.Command, "job.sh"},
 		{"cwd", j.CurrentWorkingDirectory, "/home/alice"},
 		{"resources", j.JobResources, (*wire.JobRes)(nil)},
-		{"max nodes", j.MaxNodes, wire.N(2)},
+		{"max nodes", j.MaxNodes, wire.N(0)},
 		{"nice", j.Nice, int64(5)},
 	} {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
