@@ -117,6 +117,10 @@ func (o Personal) text() (slurm, pools string, err error) {
 		}
 	}
 	fmt.Fprintf(&b, "GresTypes=%s\n", strings.Join(append([]string{"gpu"}, types...), ","))
+	if o.CPUs > 0 && o.RealMemory > 0 {
+		// A job that names no memory gets its CPUs' part, not the whole machine.
+		fmt.Fprintf(&b, "DefMemPerCPU=%d\n", uint64(o.RealMemory)/uint64(o.CPUs))
+	}
 	b.WriteString(`SuspendTime=300
 
 # A script made for the university's cluster names its partitions. Say here what
