@@ -218,6 +218,27 @@ func (k *canceller) confirm(r jobRef, j *wire.JobInfo) bool {
 	return err == nil && strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "y")
 }
 
+// send asks the controller. Steps are known to their node alone, so all that is
+// said of one is whether its job is there.
+func (k *canceller) send(ctx context.Context, r jobRef, signal string) error {
+	if r.step != "" {
+		if _, err := k.c.Job(ctx, r.base()); err != nil {
+			return err
+		}
+		return errno.NotSupported
+	}
+	resp, err := k.c.Kill(ctx, r.text, signal, k.flags...)
+	if err != nil {
+		return err
+	}
+	for _, s := range resp.Status {
+		if s.Error.Code != 0 {
+			err = errno.Errno(s.Error.Code)
+		}
+	}
+	return err
+}
+
 // kill cancels or signals one id and keeps the worst exit status.
 func (k *canceller) kill(ctx context.Context, r jobRef) {
 	name := ""
@@ -235,14 +256,7 @@ func (k *canceller) kill(ctx context.Context, r jobRef) {
 			k.e.infof("Signal %d to %s %s", k.signal, what, r.text)
 		}
 	}
-	resp, err := k.c.Kill(ctx, r.text, name, k.flags...)
-	if err == nil {
-		for _, s := range resp.Status {
-			if s.Error.Code != 0 {
-				err = errno.Errno(s.Error.Code)
-			}
-		}
-	}
+	err := k.send(ctx, r, name)
 	if err == nil {
 		return
 	}

@@ -144,6 +144,39 @@ func unsupportedVerb(name string) func(context.Context, *scontrolRun, []string) 
 	}
 }
 
+// adminVerb answers what only an administrator may do, and he elsewhere: in the
+// configuration, or with systemctl.
+func adminVerb(call string) func(context.Context, *scontrolRun, []string) error {
+	return func(_ context.Context, s *scontrolRun, _ []string) error {
+		if s.e.UID != 0 {
+			return fail("%s error:%s", call, errno.UserIDMissing)
+		}
+		return fail("%s error:%s", call, errno.NotSupported)
+	}
+}
+
+// nodeVerb answers what Slurm asks the daemon of its own node.
+func nodeVerb(_ context.Context, _ *scontrolRun, _ []string) error {
+	return failed("%s", errno.NotSupported)
+}
+
+func top(ctx context.Context, s *scontrolRun, args []string) error {
+	return s.each(ctx, args, "", func(*client.Client, string) error { return errno.AccessDenied })
+}
+
+// power brings nodes up or down.
+func power(ctx context.Context, s *scontrolRun, args []string) error {
+	state := "POWER_" + strings.ToUpper(args[0])
+	nodes := args[1:]
+	if len(nodes) > 1 && state == "POWER_DOWN" && (strings.EqualFold(nodes[0], "asap") || strings.EqualFold(nodes[0], "force")) {
+		state, nodes = state+"_"+strings.ToUpper(nodes[0]), nodes[1:]
+	}
+	if state != "POWER_UP" && !strings.HasPrefix(state, "POWER_DOWN") {
+		return fail("invalid keyword: power %s", args[0])
+	}
+	return updateNode(ctx, s, []string{"nodename=" + strings.Join(nodes, ","), "state=" + state})
+}
+
 func reconfigure(ctx context.Context, s *scontrolRun, _ []string) error {
 	c, err := s.client(ctx)
 	if err == nil {

@@ -175,7 +175,7 @@ func TestSinfo(t *testing.T) {
 			"PARTITION CPUS MEMORY S:C:T\nmain* 8+ 16000+ 8+:1:1\nclosed 8 16000 8:1:1\nnone 0 0 0:0:0\n"},
 		{"exact", "%R %c", true, false, "PARTITION CPUS\nmain 64\nmain 8\nclosed 8\nnone 0\n"},
 		{"no partition: each node once", "%N %C", false, false, "NODELIST CPUS(A/I/O/T)\nnode[01-02] 0/72/0/72\n"},
-		{"a line for each node", "%N %t", false, true, "NODELIST STATE\nnode01 idle\nnode02 idle\n"},
+		{"a line for each node and partition", "%N %t", false, true, "NODELIST STATE\nnode01 idle\nnode02 idle\nnode02 idle\n"},
 		{"features keep apart", "%D %f", false, false, "NODES AVAIL_FEATURES\n1 fast\n1 slow\n"},
 	}
 	for _, tt := range tests {

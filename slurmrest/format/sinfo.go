@@ -351,7 +351,7 @@ func (c *Columns[R]) keys(exact bool) (node, partition []string) {
 
 // Group makes the lines of sinfo: for each partition its nodes, together if the
 // columns cannot tell them apart. Partitions that the columns cannot tell apart
-// share lines, each node once. single gives each node its own lines.
+// share lines, each node once. single gives each node of a partition its own line.
 func Group(c *Columns[NodeGroup], ctx *Context, parts []*wire.PartitionInfo, members func(*wire.PartitionInfo) []*wire.Node, exact, single bool) []NodeGroup {
 	nodeKeys, partKeys := c.keys(exact)
 	value := func(name string, g *NodeGroup) string {
@@ -381,7 +381,7 @@ func Group(c *Columns[NodeGroup], ctx *Context, parts []*wire.PartitionInfo, mem
 				key.WriteByte(0)
 			}
 			if single {
-				key.WriteString(n.Name)
+				key.WriteString(n.Name + "\x00" + p.Name)
 			}
 			k := key.String()
 			if seen[k+"\x01"+n.Name] {
