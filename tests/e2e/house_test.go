@@ -66,7 +66,7 @@ type site struct {
 	pool    string // more keys of the usual pool
 	nodes   int    // of the usual pool; 0 is 2
 	s3      bool   // checkpoints go to S3 rather than to a folder
-	user    *rig.User
+	driver  string // what the nodes' sbatchd-gpu says of a GPU that is not there; "" is the real one
 }
 
 // house is a running controller with its users.
@@ -102,6 +102,9 @@ func open(t *testing.T, s site) *house {
 	h := &house{Rig: r, t: t, image: services.image}
 	t.Cleanup(h.close)
 	h.alice, h.bob = h.user("alice"), h.user("bob")
+	if s.driver != "" {
+		h.pretendDriver(s.driver)
+	}
 	cfg := h.config(s)
 	if s.s3 {
 		if services.s3Err != nil {
@@ -116,6 +119,25 @@ func open(t *testing.T, s site) *house {
 		t.Fatal(err)
 	}
 	return h
+}
+
+// pretendDriver runs the test with copies of the programs, of which sbatchd-gpu
+// is a script that tells of one GPU under a driver of the given version.
+func (h *house) pretendDriver(version string) {
+	h.t.Helper()
+	bin := h.Path("bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.CopyFS(bin, os.DirFS(h.Bin)); err != nil {
+		h.t.Fatal(err)
+	}
+	inventory := `{"source":"nvml","driver":"` + version + `","gpus":[{"index":0,"uuid":"GPU-0","name":"A100","type":"a100","memoryMiB":81920}]}`
+	program := filepath.Join(bin, "sbatchd-gpu")
+	if err := errors.Join(os.Remove(program), os.WriteFile(program, []byte("#!/bin/sh\necho '"+inventory+"'\n"), 0o755)); err != nil {
+		h.t.Fatal(err)
+	}
+	h.Bin = bin
 }
 
 // config writes a site out.
@@ -148,7 +170,6 @@ func (h *house) config(s site) rig.Config {
 		Slurm:  "SuspendTime=20\nResumeTimeout=60\n" + partitions + s.slurm,
 		Pools:  pools,
 		Market: s.market,
-		User:   s.user,
 	}
 }
 

@@ -19,7 +19,8 @@ import (
 // TestBadScripts is what sbatch refuses, in Slurm's words and with its exit
 // status, and without a change of state.
 func TestBadScripts(t *testing.T) {
-	h := open(t, site{runtime: "process", slurm: `PartitionName=main Pools=p Default=YES MaxTime=1:00:00 DefaultTime=10:00
+	h := open(t, site{runtime: "process", slurm: `EnforcePartLimits=ALL
+PartitionName=main Pools=p Default=YES MaxTime=1:00:00 DefaultTime=10:00
 PartitionName=short Pools=p MaxTime=5:00
 `})
 	h.script(h.alice, "ok.sh", "#!/bin/sh\ntrue\n")
@@ -37,7 +38,7 @@ PartitionName=short Pools=p MaxTime=5:00
 		{name: "bad memory", args: []string{"--mem=lots", "ok.sh"}, says: "Invalid --mem specification"},
 		{name: "unknown partition", args: []string{"-p", "nowhere", "ok.sh"}, says: "invalid partition specified: nowhere"},
 		{name: "more GPUs than any node has", args: []string{"--gres=gpu:8", "ok.sh"}, says: "Requested node configuration is not available"},
-		{name: "more memory than any node has", args: []string{"--mem=1T", "ok.sh"}, says: "Memory specification can not be satisfied"},
+		{name: "more memory than any node has", args: []string{"--mem=1T", "ok.sh"}, says: "Requested node configuration is not available"},
 		{name: "too long for the partition", args: []string{"-p", "short", "-t", "1:00:00", "ok.sh"}, says: "Requested time limit is invalid (missing or exceeds some limit)"},
 		{name: "no such file", args: []string{"nothing.sh"}, says: "Unable to open file nothing.sh"},
 	}

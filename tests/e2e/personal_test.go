@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -52,7 +53,7 @@ func TestPersonalMode(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		syscall.Kill(pid, syscall.SIGTERM)
-		if left := r.Leaks(t.Context(), 20*time.Second); len(left) > 0 {
+		if left := r.Leaks(context.WithoutCancel(t.Context()), 20*time.Second); len(left) > 0 {
 			t.Errorf("left: %s\n%s", strings.Join(left, "\n"), h.read(u, "serve.log"))
 			r.Reap()
 		}

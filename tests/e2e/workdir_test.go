@@ -52,14 +52,14 @@ func TestWorkdirShared(t *testing.T) {
 			h := open(t, site{runtime: runtime, workdir: "shared"})
 			h.script(h.alice, "data.txt", "forty two\n")
 			id := h.sbatch(h.alice, "-o", "shared.out", "--wrap",
-				"cat data.txt; pwd; echo here >made.txt; ls "+h.Path("state")+" 2>/dev/null && echo sees the state; sleep 60")
+				"cat data.txt; pwd; echo here >made.txt; ls -d "+h.Path("store")+" "+h.bob.Home+" 2>/dev/null && echo sees more; sleep 60")
 			h.started(id, time.Minute)
 			// While it runs: the node writes directly.
 			h.shows(h.alice, "shared.out", h.alice.Home+"\n", 15*time.Second)
 			h.shows(h.alice, "made.txt", "here\n", 5*time.Second)
 			h.must(h.alice, "scancel", id)
 			h.ended(id, "CANCELLED", 30*time.Second)
-			if got := h.read(h.alice, "shared.out"); strings.Contains(got, "sees the state") {
+			if got := h.read(h.alice, "shared.out"); strings.Contains(got, "sees more") {
 				t.Errorf("the node sees more than the submit directory: %q", got)
 			}
 		})
