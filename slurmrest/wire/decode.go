@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -454,6 +455,16 @@ next:
 		}
 		d.refuse(errno.DataFlagsInvalid, fmt.Sprintf("Unknown flag %q", w))
 	}
+}
+
+// room makes space for the records of an answer's one long list, once the first
+// of them shows how long a record is; growing would copy them again and again.
+func room[T any](d *decoder, list []T, start int) []T {
+	const outermost = 2 // the answer and its list
+	if len(list) != 1 || len(d.count) != outermost {
+		return list
+	}
+	return slices.Grow(list, (len(d.data)-d.pos)/max(1, d.pos-start)+1)
 }
 
 func (d *decoder) raw(v *json.RawMessage) {

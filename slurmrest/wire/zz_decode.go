@@ -140,9 +140,9 @@ func (v *Response) decode(d *decoder) {
 		switch string(d.key) {
 		case "errors":
 			v.Errors = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Errors = append(v.Errors, Error{})
+					v.Errors = append(room(d, v.Errors, start), Error{})
 					v.Errors[len(v.Errors)-1].decode(d)
 				}
 			}
@@ -150,9 +150,9 @@ func (v *Response) decode(d *decoder) {
 			v.Meta.decode(d)
 		case "warnings":
 			v.Warnings = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Warnings = append(v.Warnings, Warning{})
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
 					v.Warnings[len(v.Warnings)-1].decode(d)
 				}
 			}
@@ -192,9 +192,9 @@ func (v *PingArrayResp) decode(d *decoder) {
 		switch string(d.key) {
 		case "errors":
 			v.Errors = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Errors = append(v.Errors, Error{})
+					v.Errors = append(room(d, v.Errors, start), Error{})
 					v.Errors[len(v.Errors)-1].decode(d)
 				}
 			}
@@ -202,17 +202,17 @@ func (v *PingArrayResp) decode(d *decoder) {
 			v.Meta.decode(d)
 		case "pings":
 			v.Pings = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Pings = append(v.Pings, ControllerPing{})
+					v.Pings = append(room(d, v.Pings, start), ControllerPing{})
 					v.Pings[len(v.Pings)-1].decode(d)
 				}
 			}
 		case "warnings":
 			v.Warnings = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Warnings = append(v.Warnings, Warning{})
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
 					v.Warnings[len(v.Warnings)-1].decode(d)
 				}
 			}
@@ -438,17 +438,17 @@ func (v *StatsMsg) decode(d *decoder) {
 			d.int(&v.JobsSubmitted)
 		case "pending_rpcs":
 			v.PendingRPCs = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.PendingRPCs = append(v.PendingRPCs, StatsMsgRPCQueue{})
+					v.PendingRPCs = append(room(d, v.PendingRPCs, start), StatsMsgRPCQueue{})
 					v.PendingRPCs[len(v.PendingRPCs)-1].decode(d)
 				}
 			}
 		case "pending_rpcs_by_hostlist":
 			v.PendingRPCsByHostlist = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.PendingRPCsByHostlist = append(v.PendingRPCsByHostlist, StatsMsgRPCDump{})
+					v.PendingRPCsByHostlist = append(room(d, v.PendingRPCsByHostlist, start), StatsMsgRPCDump{})
 					v.PendingRPCsByHostlist[len(v.PendingRPCsByHostlist)-1].decode(d)
 				}
 			}
@@ -458,17 +458,17 @@ func (v *StatsMsg) decode(d *decoder) {
 			d.num(&v.ReqTimeStart)
 		case "rpcs_by_message_type":
 			v.RPCsByMessageType = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.RPCsByMessageType = append(v.RPCsByMessageType, StatsMsgRPCType{})
+					v.RPCsByMessageType = append(room(d, v.RPCsByMessageType, start), StatsMsgRPCType{})
 					v.RPCsByMessageType[len(v.RPCsByMessageType)-1].decode(d)
 				}
 			}
 		case "rpcs_by_user":
 			v.RPCsByUser = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.RPCsByUser = append(v.RPCsByUser, StatsMsgRPCUser{})
+					v.RPCsByUser = append(room(d, v.RPCsByUser, start), StatsMsgRPCUser{})
 					v.RPCsByUser[len(v.RPCsByUser)-1].decode(d)
 				}
 			}
@@ -508,9 +508,9 @@ func (v *DiagResp) decode(d *decoder) {
 		switch string(d.key) {
 		case "errors":
 			v.Errors = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Errors = append(v.Errors, Error{})
+					v.Errors = append(room(d, v.Errors, start), Error{})
 					v.Errors[len(v.Errors)-1].decode(d)
 				}
 			}
@@ -520,9 +520,9 @@ func (v *DiagResp) decode(d *decoder) {
 			v.Statistics.decode(d)
 		case "warnings":
 			v.Warnings = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Warnings = append(v.Warnings, Warning{})
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
 					v.Warnings[len(v.Warnings)-1].decode(d)
 				}
 			}
@@ -622,9 +622,9 @@ func (v *JobResSocket) decode(d *decoder) {
 		switch string(d.key) {
 		case "cores":
 			v.Cores = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Cores = append(v.Cores, JobResCore{})
+					v.Cores = append(room(d, v.Cores, start), JobResCore{})
 					v.Cores[len(v.Cores)-1].decode(d)
 				}
 			}
@@ -652,9 +652,9 @@ func (v *JobResNode) decode(d *decoder) {
 			d.str(&v.Name)
 		case "sockets":
 			v.Sockets = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Sockets = append(v.Sockets, JobResSocket{})
+					v.Sockets = append(room(d, v.Sockets, start), JobResSocket{})
 					v.Sockets[len(v.Sockets)-1].decode(d)
 				}
 			}
@@ -672,9 +672,9 @@ func (v *JobResNodes) decode(d *decoder) {
 		switch string(d.key) {
 		case "allocation":
 			v.Allocation = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Allocation = append(v.Allocation, JobResNode{})
+					v.Allocation = append(room(d, v.Allocation, start), JobResNode{})
 					v.Allocation[len(v.Allocation)-1].decode(d)
 				}
 			}
@@ -932,9 +932,9 @@ func (v *JobInfo) decode(d *decoder) {
 			d.num(&v.Priority)
 		case "priority_by_partition":
 			v.PriorityByPartition = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.PriorityByPartition = append(v.PriorityByPartition, PartPrio{})
+					v.PriorityByPartition = append(room(d, v.PriorityByPartition, start), PartPrio{})
 					v.PriorityByPartition[len(v.PriorityByPartition)-1].decode(d)
 				}
 			}
@@ -1052,17 +1052,17 @@ func (v *JobInfoResp) decode(d *decoder) {
 		switch string(d.key) {
 		case "errors":
 			v.Errors = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Errors = append(v.Errors, Error{})
+					v.Errors = append(room(d, v.Errors, start), Error{})
 					v.Errors[len(v.Errors)-1].decode(d)
 				}
 			}
 		case "jobs":
 			v.Jobs = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Jobs = append(v.Jobs, JobInfo{})
+					v.Jobs = append(room(d, v.Jobs, start), JobInfo{})
 					v.Jobs[len(v.Jobs)-1].decode(d)
 				}
 			}
@@ -1074,9 +1074,9 @@ func (v *JobInfoResp) decode(d *decoder) {
 			v.Meta.decode(d)
 		case "warnings":
 			v.Warnings = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Warnings = append(v.Warnings, Warning{})
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
 					v.Warnings[len(v.Warnings)-1].decode(d)
 				}
 			}
@@ -1094,9 +1094,9 @@ func (v *JobSubmitResponse) decode(d *decoder) {
 		switch string(d.key) {
 		case "errors":
 			v.Errors = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Errors = append(v.Errors, Error{})
+					v.Errors = append(room(d, v.Errors, start), Error{})
 					v.Errors[len(v.Errors)-1].decode(d)
 				}
 			}
@@ -1110,9 +1110,9 @@ func (v *JobSubmitResponse) decode(d *decoder) {
 			d.str(&v.StepID)
 		case "warnings":
 			v.Warnings = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Warnings = append(v.Warnings, Warning{})
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
 					v.Warnings[len(v.Warnings)-1].decode(d)
 				}
 			}
@@ -1152,9 +1152,9 @@ func (v *JobPostResponse) decode(d *decoder) {
 		switch string(d.key) {
 		case "errors":
 			v.Errors = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Errors = append(v.Errors, Error{})
+					v.Errors = append(room(d, v.Errors, start), Error{})
 					v.Errors[len(v.Errors)-1].decode(d)
 				}
 			}
@@ -1165,17 +1165,17 @@ func (v *JobPostResponse) decode(d *decoder) {
 				continue
 			}
 			v.Results = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Results = append(v.Results, JobArrayResponseMsgEntry{})
+					v.Results = append(room(d, v.Results, start), JobArrayResponseMsgEntry{})
 					v.Results[len(v.Results)-1].decode(d)
 				}
 			}
 		case "warnings":
 			v.Warnings = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Warnings = append(v.Warnings, Warning{})
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
 					v.Warnings[len(v.Warnings)-1].decode(d)
 				}
 			}
@@ -1245,9 +1245,9 @@ func (v *KillJobResp) decode(d *decoder) {
 		switch string(d.key) {
 		case "errors":
 			v.Errors = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Errors = append(v.Errors, Error{})
+					v.Errors = append(room(d, v.Errors, start), Error{})
 					v.Errors[len(v.Errors)-1].decode(d)
 				}
 			}
@@ -1255,17 +1255,17 @@ func (v *KillJobResp) decode(d *decoder) {
 			v.Meta.decode(d)
 		case "status":
 			v.Status = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Status = append(v.Status, KillJobsRespJob{})
+					v.Status = append(room(d, v.Status, start), KillJobsRespJob{})
 					v.Status[len(v.Status)-1].decode(d)
 				}
 			}
 		case "warnings":
 			v.Warnings = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Warnings = append(v.Warnings, Warning{})
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
 					v.Warnings[len(v.Warnings)-1].decode(d)
 				}
 			}
@@ -1283,9 +1283,9 @@ func (v *KillJobsResp) decode(d *decoder) {
 		switch string(d.key) {
 		case "errors":
 			v.Errors = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Errors = append(v.Errors, Error{})
+					v.Errors = append(room(d, v.Errors, start), Error{})
 					v.Errors[len(v.Errors)-1].decode(d)
 				}
 			}
@@ -1293,17 +1293,17 @@ func (v *KillJobsResp) decode(d *decoder) {
 			v.Meta.decode(d)
 		case "status":
 			v.Status = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Status = append(v.Status, KillJobsRespJob{})
+					v.Status = append(room(d, v.Status, start), KillJobsRespJob{})
 					v.Status[len(v.Status)-1].decode(d)
 				}
 			}
 		case "warnings":
 			v.Warnings = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Warnings = append(v.Warnings, Warning{})
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
 					v.Warnings[len(v.Warnings)-1].decode(d)
 				}
 			}
@@ -1473,9 +1473,9 @@ func (v *NodesResp) decode(d *decoder) {
 		switch string(d.key) {
 		case "errors":
 			v.Errors = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Errors = append(v.Errors, Error{})
+					v.Errors = append(room(d, v.Errors, start), Error{})
 					v.Errors[len(v.Errors)-1].decode(d)
 				}
 			}
@@ -1485,17 +1485,17 @@ func (v *NodesResp) decode(d *decoder) {
 			v.Meta.decode(d)
 		case "nodes":
 			v.Nodes = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Nodes = append(v.Nodes, Node{})
+					v.Nodes = append(room(d, v.Nodes, start), Node{})
 					v.Nodes[len(v.Nodes)-1].decode(d)
 				}
 			}
 		case "warnings":
 			v.Warnings = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Warnings = append(v.Warnings, Warning{})
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
 					v.Warnings[len(v.Warnings)-1].decode(d)
 				}
 			}
@@ -1801,9 +1801,9 @@ func (v *PartitionResp) decode(d *decoder) {
 		switch string(d.key) {
 		case "errors":
 			v.Errors = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Errors = append(v.Errors, Error{})
+					v.Errors = append(room(d, v.Errors, start), Error{})
 					v.Errors[len(v.Errors)-1].decode(d)
 				}
 			}
@@ -1813,17 +1813,17 @@ func (v *PartitionResp) decode(d *decoder) {
 			v.Meta.decode(d)
 		case "partitions":
 			v.Partitions = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Partitions = append(v.Partitions, PartitionInfo{})
+					v.Partitions = append(room(d, v.Partitions, start), PartitionInfo{})
 					v.Partitions[len(v.Partitions)-1].decode(d)
 				}
 			}
 		case "warnings":
 			v.Warnings = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Warnings = append(v.Warnings, Warning{})
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
 					v.Warnings[len(v.Warnings)-1].decode(d)
 				}
 			}
@@ -2271,33 +2271,33 @@ func (v *DBStepTRESConsumed) decode(d *decoder) {
 		switch string(d.key) {
 		case "average":
 			v.Average = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Average = append(v.Average, TRES{})
+					v.Average = append(room(d, v.Average, start), TRES{})
 					v.Average[len(v.Average)-1].decode(d)
 				}
 			}
 		case "max":
 			v.Max = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Max = append(v.Max, TRES{})
+					v.Max = append(room(d, v.Max, start), TRES{})
 					v.Max[len(v.Max)-1].decode(d)
 				}
 			}
 		case "min":
 			v.Min = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Min = append(v.Min, TRES{})
+					v.Min = append(room(d, v.Min, start), TRES{})
 					v.Min[len(v.Min)-1].decode(d)
 				}
 			}
 		case "total":
 			v.Total = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Total = append(v.Total, TRES{})
+					v.Total = append(room(d, v.Total, start), TRES{})
 					v.Total[len(v.Total)-1].decode(d)
 				}
 			}
@@ -2315,33 +2315,33 @@ func (v *DBStepTRESRequested) decode(d *decoder) {
 		switch string(d.key) {
 		case "average":
 			v.Average = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Average = append(v.Average, TRES{})
+					v.Average = append(room(d, v.Average, start), TRES{})
 					v.Average[len(v.Average)-1].decode(d)
 				}
 			}
 		case "max":
 			v.Max = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Max = append(v.Max, TRES{})
+					v.Max = append(room(d, v.Max, start), TRES{})
 					v.Max[len(v.Max)-1].decode(d)
 				}
 			}
 		case "min":
 			v.Min = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Min = append(v.Min, TRES{})
+					v.Min = append(room(d, v.Min, start), TRES{})
 					v.Min[len(v.Min)-1].decode(d)
 				}
 			}
 		case "total":
 			v.Total = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Total = append(v.Total, TRES{})
+					v.Total = append(room(d, v.Total, start), TRES{})
 					v.Total[len(v.Total)-1].decode(d)
 				}
 			}
@@ -2359,9 +2359,9 @@ func (v *DBStepTRES) decode(d *decoder) {
 		switch string(d.key) {
 		case "allocated":
 			v.Allocated = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Allocated = append(v.Allocated, TRES{})
+					v.Allocated = append(room(d, v.Allocated, start), TRES{})
 					v.Allocated[len(v.Allocated)-1].decode(d)
 				}
 			}
@@ -2501,17 +2501,17 @@ func (v *DBJobTRES) decode(d *decoder) {
 		switch string(d.key) {
 		case "allocated":
 			v.Allocated = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Allocated = append(v.Allocated, TRES{})
+					v.Allocated = append(room(d, v.Allocated, start), TRES{})
 					v.Allocated[len(v.Allocated)-1].decode(d)
 				}
 			}
 		case "requested":
 			v.Requested = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Requested = append(v.Requested, TRES{})
+					v.Requested = append(room(d, v.Requested, start), TRES{})
 					v.Requested[len(v.Requested)-1].decode(d)
 				}
 			}
@@ -2631,9 +2631,9 @@ func (v *DBJob) decode(d *decoder) {
 			d.str(&v.StdoutExpanded)
 		case "steps":
 			v.Steps = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Steps = append(v.Steps, DBStep{})
+					v.Steps = append(room(d, v.Steps, start), DBStep{})
 					v.Steps[len(v.Steps)-1].decode(d)
 				}
 			}
@@ -2665,17 +2665,17 @@ func (v *DBJobsResp) decode(d *decoder) {
 		switch string(d.key) {
 		case "errors":
 			v.Errors = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Errors = append(v.Errors, Error{})
+					v.Errors = append(room(d, v.Errors, start), Error{})
 					v.Errors[len(v.Errors)-1].decode(d)
 				}
 			}
 		case "jobs":
 			v.Jobs = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Jobs = append(v.Jobs, DBJob{})
+					v.Jobs = append(room(d, v.Jobs, start), DBJob{})
 					v.Jobs[len(v.Jobs)-1].decode(d)
 				}
 			}
@@ -2683,9 +2683,9 @@ func (v *DBJobsResp) decode(d *decoder) {
 			v.Meta.decode(d)
 		case "warnings":
 			v.Warnings = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Warnings = append(v.Warnings, Warning{})
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
 					v.Warnings[len(v.Warnings)-1].decode(d)
 				}
 			}
@@ -2725,9 +2725,9 @@ func (v *DBPingResp) decode(d *decoder) {
 		switch string(d.key) {
 		case "errors":
 			v.Errors = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Errors = append(v.Errors, Error{})
+					v.Errors = append(room(d, v.Errors, start), Error{})
 					v.Errors[len(v.Errors)-1].decode(d)
 				}
 			}
@@ -2735,17 +2735,17 @@ func (v *DBPingResp) decode(d *decoder) {
 			v.Meta.decode(d)
 		case "pings":
 			v.Pings = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Pings = append(v.Pings, DBPing{})
+					v.Pings = append(room(d, v.Pings, start), DBPing{})
 					v.Pings[len(v.Pings)-1].decode(d)
 				}
 			}
 		case "warnings":
 			v.Warnings = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Warnings = append(v.Warnings, Warning{})
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
 					v.Warnings[len(v.Warnings)-1].decode(d)
 				}
 			}
@@ -2763,9 +2763,9 @@ func (v *JobRequeueResp) decode(d *decoder) {
 		switch string(d.key) {
 		case "errors":
 			v.Errors = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Errors = append(v.Errors, Error{})
+					v.Errors = append(room(d, v.Errors, start), Error{})
 					v.Errors[len(v.Errors)-1].decode(d)
 				}
 			}
@@ -2773,17 +2773,17 @@ func (v *JobRequeueResp) decode(d *decoder) {
 			v.Meta.decode(d)
 		case "status":
 			v.Status = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Status = append(v.Status, JobArrayResponseMsgEntry{})
+					v.Status = append(room(d, v.Status, start), JobArrayResponseMsgEntry{})
 					v.Status[len(v.Status)-1].decode(d)
 				}
 			}
 		case "warnings":
 			v.Warnings = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Warnings = append(v.Warnings, Warning{})
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
 					v.Warnings[len(v.Warnings)-1].decode(d)
 				}
 			}
@@ -2801,9 +2801,9 @@ func (v *JobsRequeueResp) decode(d *decoder) {
 		switch string(d.key) {
 		case "errors":
 			v.Errors = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Errors = append(v.Errors, Error{})
+					v.Errors = append(room(d, v.Errors, start), Error{})
 					v.Errors[len(v.Errors)-1].decode(d)
 				}
 			}
@@ -2825,9 +2825,9 @@ func (v *JobsRequeueResp) decode(d *decoder) {
 			}
 		case "warnings":
 			v.Warnings = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Warnings = append(v.Warnings, Warning{})
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
 					v.Warnings[len(v.Warnings)-1].decode(d)
 				}
 			}
@@ -2877,9 +2877,9 @@ func (v *LicensesResp) decode(d *decoder) {
 		switch string(d.key) {
 		case "errors":
 			v.Errors = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Errors = append(v.Errors, Error{})
+					v.Errors = append(room(d, v.Errors, start), Error{})
 					v.Errors[len(v.Errors)-1].decode(d)
 				}
 			}
@@ -2887,9 +2887,9 @@ func (v *LicensesResp) decode(d *decoder) {
 			d.num(&v.LastUpdate)
 		case "licenses":
 			v.Licenses = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Licenses = append(v.Licenses, License{})
+					v.Licenses = append(room(d, v.Licenses, start), License{})
 					v.Licenses[len(v.Licenses)-1].decode(d)
 				}
 			}
@@ -2897,9 +2897,9 @@ func (v *LicensesResp) decode(d *decoder) {
 			v.Meta.decode(d)
 		case "warnings":
 			v.Warnings = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Warnings = append(v.Warnings, Warning{})
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
 					v.Warnings[len(v.Warnings)-1].decode(d)
 				}
 			}
@@ -3735,9 +3735,9 @@ func (v *JobSubmitReq) decode(d *decoder) {
 			}
 			v.given.add("jobs")
 			v.Jobs = nil
-			if d.list() {
+			if start := d.pos; d.list() {
 				for d.element() {
-					v.Jobs = append(v.Jobs, JobDescMsg{})
+					v.Jobs = append(room(d, v.Jobs, start), JobDescMsg{})
 					v.Jobs[len(v.Jobs)-1].decode(d)
 				}
 			}

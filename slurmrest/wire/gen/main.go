@@ -285,7 +285,8 @@ func (g *generator) decodeField(w *bytes.Buffer, k kind, field, key string, null
 			"\t\t\t\t\t\t\trow = append(row, %s{})\n\t\t\t\t\t\t\trow[len(row)-1].decode(d)\n\t\t\t\t\t\t}\n\t\t\t\t\t}\n\t\t\t\t\tv.%s = append(v.%s, row)\n\t\t\t\t}\n\t\t\t}\n",
 			field, inner, strings.TrimPrefix(inner, "[]"), field, field)
 	case strings.HasPrefix(k.goType, "[]"):
-		fmt.Fprintf(w, "\t\t\tv.%s = nil\n\t\t\tif d.list() {\n\t\t\t\tfor d.element() {\n\t\t\t\t\tv.%s = append(v.%s, %s{})\n\t\t\t\t\tv.%s[len(v.%s)-1].decode(d)\n\t\t\t\t}\n\t\t\t}\n",
+		fmt.Fprintf(w, "\t\t\tv.%s = nil\n\t\t\tif start := d.pos; d.list() {\n\t\t\t\tfor d.element() {\n"+
+			"\t\t\t\t\tv.%s = append(room(d, v.%s, start), %s{})\n\t\t\t\t\tv.%s[len(v.%s)-1].decode(d)\n\t\t\t\t}\n\t\t\t}\n",
 			field, field, field, strings.TrimPrefix(k.goType, "[]"), field, field)
 	default:
 		if p, ok := strings.CutPrefix(k.goType, "*"); ok {
