@@ -222,8 +222,9 @@ func (h *host) boot(ctx context.Context, self process) error {
 		return err
 	}
 	defer null.Close() // nothing written
-	attr := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	attr := &syscall.SysProcAttr{Setsid: true}
 	if h.m.Isolated {
+		attr.Pdeathsig = syscall.SIGKILL
 		attr.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET
 	}
 	h.init, err = h.children.start([]string{h.m.Binary, "init", "--dir", h.dir}, os.Environ(), "/",
@@ -303,7 +304,7 @@ func (h *host) trimConsole() {
 // end kills what is left of the machine. Its folder stays for the provider.
 func (h *host) end() {
 	for _, pid := range []int{h.init, h.slirp} {
-		if pid != 0 {
+		if pid != 0 && h.m.Isolated {
 			if err := ignoreGone(unix.Kill(pid, unix.SIGKILL)); err != nil {
 				h.log.Error("kill", "err", err)
 			}

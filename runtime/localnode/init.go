@@ -2,6 +2,7 @@ package localnode
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -106,7 +107,9 @@ func runInit(dir string, report io.WriteCloser, control io.Reader) error {
 	for {
 		select {
 		case <-above:
-			return errors.New("the machine above has ended")
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			return errors.Join(errors.New("the machine above has ended"), Kill(ctx, m.Tag))
 		case s := <-stop:
 			log.Info("node ends", "signal", s.String())
 			return nil

@@ -43,7 +43,7 @@ func processes(tag string) ([]proc, error) {
 	parent, start, ours := map[int]int{}, map[int]uint64{}, map[int]bool{}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
+		if err != nil {
 			continue
 		}
 		state, ppid, since, err := stat(pid)
@@ -64,6 +64,7 @@ func processes(tag string) ([]proc, error) {
 			}
 		}
 	}
+	delete(ours, os.Getpid())
 	procs := make([]proc, 0, len(ours))
 	for pid := range ours {
 		procs = append(procs, proc{pid, start[pid]})
@@ -90,9 +91,12 @@ func stat(pid int) (state byte, ppid int, start uint64, err error) {
 }
 
 // Kill kills every process of a machine and waits until none is left or ctx
-// ends.
+// ends. All are stopped before the first is killed: one that is killed while
+// another still forks would leave a child with neither mark nor parent.
 func Kill(ctx context.Context, tag string) error {
-	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+	stopped := map[proc]bool{}
+	const patience = 50 // rounds in which new ones may turn up
+	for round, wait := 0, time.Millisecond; ; round++ {
 		procs, err := processes(tag)
 		if err != nil {
 			return err
@@ -100,8 +104,20 @@ func Kill(ctx context.Context, tag string) error {
 		if len(procs) == 0 {
 			return nil
 		}
+		fresh := false
 		for _, p := range procs {
-			if err := p.kill(); err != nil {
+			if !stopped[p] {
+				stopped[p], fresh = true, true
+				if err := p.signal(unix.SIGSTOP); err != nil {
+					return fmt.Errorf("stop process %d of %s: %w", p.pid, tag, err)
+				}
+			}
+		}
+		if fresh && round < patience {
+			continue
+		}
+		for _, p := range procs {
+			if err := p.signal(unix.SIGKILL); err != nil {
 				return fmt.Errorf("kill process %d of %s: %w", p.pid, tag, err)
 			}
 		}
@@ -112,18 +128,19 @@ func Kill(ctx context.Context, tag string) error {
 			return fmt.Errorf("%d processes of %s are still there: %w", len(procs), tag, ctx.Err())
 		case <-timer.C:
 		}
+		wait = min(2*wait, 50*time.Millisecond)
 	}
 }
 
-// kill sends SIGKILL. The pidfd pins the process while its start time is
-// compared, so that a reused id is never hit.
-func (p proc) kill() error {
+// signal reaches exactly this process: the pidfd pins it while its start time
+// is compared, so that a reused id is never hit. One that is gone is no error.
+func (p proc) signal(s unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
 		return nil
 	}
 	if errors.Is(err, unix.ENOSYS) {
-		return ignoreGone(unix.Kill(p.pid, unix.SIGKILL))
+		return ignoreGone(unix.Kill(p.pid, s))
 	}
 	if err != nil {
 		return err
@@ -132,7 +149,7 @@ func (p proc) kill() error {
 	if _, _, start, err := stat(p.pid); err != nil || start != p.start {
 		return nil //nolint:nilerr // it ended meanwhile
 	}
-	return ignoreGone(unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0))
+	return ignoreGone(unix.PidfdSendSignal(fd, s, nil, 0))
 }
 
 func ignoreGone(err error) error {
@@ -152,7 +169,7 @@ func Stop(dir string) error {
 	if err := readJSON(filepath.Join(dir, ForwardFile), &p); err != nil {
 		return nil //nolint:nilerr // it is only just starting; Sweep finds it by its mark
 	}
-	return proc{p.PID, p.Start}.kill()
+	return proc{p.PID, p.Start}.signal(unix.SIGKILL)
 }
 
 // Sweep removes what a machine leaves: processes, control groups, mounts and
@@ -165,8 +182,12 @@ func Sweep(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := Stop(dir); err != nil {
-		return err
+	if m.Isolated {
+		// With its pid 1 the kernel kills all the rest. Without namespaces it is
+		// the other way round: pid 1 is what holds stray children together.
+		if err := Stop(dir); err != nil {
+			return err
+		}
 	}
 	if err := Kill(ctx, m.Tag); err != nil {
 		return err

@@ -490,21 +490,50 @@ func kill(t *testing.T, s *site, i cloudburst.Instance, word string) {
 	t.Fatalf("no process with %q among %v", word, pids)
 }
 
+// However a machine ends, a job that left its session, its parent and its
+// environment behind ends with it.
 func TestMachineDiesWhole(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, plain bool) {
-		for _, word := range []string{" init ", " --machine "} {
+		for n, word := range []string{" init ", " --machine ", "delete"} {
 			s := newSite(t, plain, "")
 			i := s.create("pool-1")
-			s.ask(i, "setsid sleep 1000 >/dev/null 2>&1 &")
-			kill(t, s, i, word)
-			s.await("end after killing"+word, func() bool { return s.live("pool-1") == "" })
+			stray := fmt.Sprintf("%d%d.%d", 10+n, time.Now().UnixNano()%1e6, os.Getpid())
+			s.ask(i, "env -i setsid -f sleep "+stray+" >/dev/null 2>&1")
+			if !running("sleep " + stray) {
+				t.Fatal("the stray job does not run")
+			}
+			if word == "delete" {
+				if err := s.p.Delete(t.Context(), i.ID); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				kill(t, s, i, word)
+			}
+			s.await("end by "+word, func() bool { return s.live("pool-1") == "" })
 			if pids, err := localnode.Processes(string(i.Tag)); err != nil || len(pids) > 0 {
-				t.Errorf("after killing%sthere are %v, %v", word, pids, err)
+				t.Errorf("after %s there are %v, %v", word, pids, err)
+			}
+			if running("sleep " + stray) {
+				t.Errorf("after %s the stray job runs on", word)
 			}
 			s.check(t)
 		}
 	})
+}
+
+// running looks for a command line.
+func running(line string) bool {
+	procs, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return false
+	}
+	for _, p := range procs {
+		if data, err := os.ReadFile(p); err == nil && strings.Contains(string(bytes.ReplaceAll(data, []byte{0}, []byte(" "))), line) {
+			return true
+		}
+	}
+	return false
 }
 
 func TestPoweroff(t *testing.T) {
