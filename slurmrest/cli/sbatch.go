@@ -129,7 +129,7 @@ func findScript(e *Env, name string) (string, error) {
 		return e.Path(name), nil
 	}
 	first := e.Path(name)
-	if _, err := e.ReadFile(first); err == nil || isDir(err) {
+	if _, err := os.Stat(first); err == nil {
 		return first, nil
 	}
 	for _, dir := range filepath.SplitList(e.Getenv("PATH")) {

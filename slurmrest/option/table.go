@@ -15,14 +15,15 @@ const (
 	Srun
 )
 
+// Short names for the rows of the table.
 const (
-	b   = Sbatch
-	s   = Srun
-	a   = Salloc
-	ba  = Sbatch | Salloc
-	bs  = Sbatch | Srun
-	sa  = Srun | Salloc
-	bsa = Sbatch | Srun | Salloc
+	onlySbatch = Sbatch
+	onlySrun   = Srun
+	onlySalloc = Salloc
+	ba         = Sbatch | Salloc
+	bs         = Sbatch | Srun
+	sa         = Srun | Salloc
+	bsa        = Sbatch | Srun | Salloc
 )
 
 func (t Tool) String() string {
