@@ -155,12 +155,23 @@ func (a *Agent) open() error {
 
 func (a *Agent) jobsDir() string { return filepath.Join(a.cfg.StateDir, "jobs") }
 
-// recover finds the attempts of an earlier agent and goes on with each.
+// bootFile has the boot that the folder's jobs belong to.
+const bootFile = "boot.json"
+
+// recover finds the attempts of an earlier agent and goes on with each. After a
+// restart of the machine nothing of them runs, and nothing must be started again.
 func (a *Agent) recover() error {
+	var boot string
+	known, err := attempt.Read(a.cfg.StateDir, bootFile, &boot)
+	if err != nil {
+		a.log.Error("boot of the last agent is not known", "err", err)
+	}
+	reboot := known && boot != bootID()
 	entries, err := os.ReadDir(a.jobsDir())
 	if err != nil {
 		return err
 	}
+	var found []*run
 	for _, e := range entries {
 		k, ok := parseKey(e.Name())
 		if !ok {
@@ -175,8 +186,16 @@ func (a *Agent) recover() error {
 			}
 			continue
 		}
-		a.log.Info("found a job of an earlier agent", "job", k.Job, "restart", k.Restart)
-		a.start(a.newRun(k, order, dir))
+		a.log.Info("found a job of an earlier agent", "job", k.Job, "restart", k.Restart, "reboot", reboot)
+		r := a.newRun(k, order, dir)
+		r.reboot = reboot
+		found = append(found, r)
+	}
+	for _, r := range found {
+		a.start(r)
+	}
+	if err := attempt.Write(a.cfg.StateDir, bootFile, bootID(), true); err != nil {
+		return err
 	}
 	return a.removeStrays()
 }

@@ -72,6 +72,7 @@ type run struct {
 	inbox  chan *agentapi.Order
 	killed chan struct{} // closed when kill is set
 	hurry  chan struct{} // closed when nothing is to be saved any more
+	reboot bool          // the machine was started anew since: nothing of it runs
 
 	mu       sync.Mutex // protects the fields below
 	phase    string
@@ -131,8 +132,13 @@ func (r *run) run(ctx context.Context) error {
 
 // steps is the life of the attempt.
 func (r *run) steps(ctx context.Context) error {
-	p := r.read()
-	if !p.Over {
+	switch p := r.read(); {
+	case p.Over:
+	case r.reboot:
+		if err := r.afterReboot(); err != nil {
+			return err
+		}
+	default:
 		if err := r.toTheEnd(ctx, p); err != nil {
 			return err
 		}
@@ -144,6 +150,16 @@ func (r *run) steps(ctx context.Context) error {
 		return err
 	}
 	return r.remove(ctx)
+}
+
+// afterReboot reports what became of a job whose machine was started anew.
+func (r *run) afterReboot() error {
+	var exit attempt.Exit
+	found, err := attempt.Read(r.dir, attempt.ExitFile, &exit)
+	if err != nil || !found {
+		return r.reportEnd(attempt.Exit{}, "the node was restarted")
+	}
+	return r.reportEnd(exit, "")
 }
 
 // toTheEnd prepares, starts and watches the job and reports its end.
@@ -305,24 +321,28 @@ func exitReason(reason string) (agentapi.ExitReason, agentapi.KillReason) {
 // report is Agent.report about the batch step of this attempt.
 func (r *run) report(rep *agentapi.Report) error {
 	if rep.Key == nil {
-		rep.Key = &agentapi.Key{Job: r.key.Job, Restart: r.key.Restart, Step: agentapi.BatchStep}
+		rep.Key = r.reportKey()
 	}
 	return r.a.report(rep)
 }
 
-// setPhase changes the phase and reports it; such a report is worth no disk write,
-// the next Hello says it too.
+// setPhase changes the phase and tells it. That is worth no disk write and no
+// repetition: the next Hello says it too.
 func (r *run) setPhase(phase string) {
 	r.mu.Lock()
 	changed := r.phase != phase
 	r.phase = phase
 	r.mu.Unlock()
-	if !changed {
-		return
+	if s := r.a.current(); changed && s != nil {
+		s.send(reportMessage(&agentapi.Report{
+			Key: r.reportKey(), TimeUnixNano: r.a.cfg.Now().UnixNano(),
+			Event: &agentapi.Report_Progress{Progress: &agentapi.Progress{Phase: phase}},
+		}))
 	}
-	if err := r.report(&agentapi.Report{Event: &agentapi.Report_Progress{Progress: &agentapi.Progress{Phase: phase}}}); err != nil {
-		r.log.Warn("phase is not reported", "phase", phase, "err", err)
-	}
+}
+
+func (r *run) reportKey() *agentapi.Key {
+	return &agentapi.Key{Job: r.key.Job, Restart: r.key.Restart, Step: agentapi.BatchStep, Epoch: r.a.journal.lastEpoch()}
 }
 
 func (r *run) read() progress {

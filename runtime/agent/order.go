@@ -86,10 +86,8 @@ func (a *Agent) launch(k key, o *agentapi.Order) error {
 	if err != nil {
 		return err
 	}
-	if err := attempt.WriteBytes(dir, orderFile, data, true); err != nil {
-		return err
-	}
-	if err := attempt.SyncDir(a.jobsDir()); err != nil {
+	// Not synced: if the machine goes down the job is lost, order or not.
+	if err := attempt.WriteBytes(dir, orderFile, data, false); err != nil {
 		return err
 	}
 	a.start(a.newRun(k, o, dir))

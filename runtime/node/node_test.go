@@ -401,7 +401,11 @@ while :; do sleep 0.1; done`, func(l *agentapi.Launch) {
 func TestFenceFreezesAndThaws(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, nil)
+	n.c.down()
 	n.c.settings = func(r *agentapi.HelloReply) { r.FenceTimeoutS = 2 }
+	n.c.hellos = 0
+	n.c.up()
+	n.c.until("a link with these settings", 20*time.Second, func() bool { return n.c.hellos > 0 })
 	a := agentapi.NewAttempt(30, 0)
 	n.launch(a, fmt.Sprintf("for i in $(seq 1 %d); do echo $i; sleep 0.05; done", 100), nil)
 	n.c.written(a, "out", "10\n")
