@@ -94,8 +94,20 @@ func poolOf(s *state.State, p *partitions.Pool) wire.Pool {
 	return w
 }
 
+// guest refuses what a process in a job has no business with.
+func (c *call) guest() bool {
+	if c.who.Role == auth.Guest {
+		c.refuse(errno.AccessDenied, "", "")
+		return true
+	}
+	return false
+}
+
 // getOffers answers GET /offers?pool=NAME.
 func getOffers(c *call) {
+	if c.guest() {
+		return
+	}
 	if c.s.cfg.Market == nil {
 		c.unsupported()
 		return
@@ -359,6 +371,9 @@ func postToken(c *call) {
 
 // getConfig answers GET /config (scontrol show config).
 func getConfig(c *call) {
+	if c.guest() {
+		return
+	}
 	cfg := c.s.cfg.Controller.Snapshot().Config
 	c.answer(wire.ConfigValues{Path: cfg.Path, Time: c.s.cfg.Now(), Values: cfg.Settings()})
 }

@@ -77,6 +77,9 @@ func describe(d *wire.JobDescMsg, script string, b *option.Burst, requeue bool) 
 		return in, err
 	}
 	if b != nil {
+		if err := contained(b.Container); err != nil {
+			return in, err
+		}
 		extend(s, b)
 		in.TestOnly = b.TestOnly
 	}
@@ -278,6 +281,23 @@ func stored(d *wire.JobDescMsg) map[string]string {
 		return nil
 	}
 	return m
+}
+
+// contained refuses what Pyxis could do and we can't, since the job would come
+// out wrong.
+func contained(c option.Container) error {
+	for _, o := range []struct {
+		asked bool
+		name  string
+	}{
+		{len(c.Mounts) > 0, "mounts"}, {c.Workdir != "", "workdir"}, {c.Name != "", "name"}, {len(c.Env) > 0, "env"},
+		{c.MountHome, "mount-home"}, {c.Entrypoint, "entrypoint"},
+	} {
+		if o.asked {
+			return &fault{errno.NotSupported, "--container-" + o.name + " is not supported", "#/sbatchd/container/"}
+		}
+	}
+	return nil
 }
 
 // extend adds what only sbatchd knows.

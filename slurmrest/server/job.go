@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strconv"
@@ -250,8 +251,20 @@ func postJob(c *call) {
 	c.reply(results)
 }
 
+// changeable are the fields that an update may give; others are refused, since
+// a change that isn't made must not look as if it were.
+var changeable = []string{
+	"account", "begin_time", "comment", "constraints", "dependency", "excluded_nodes", "hold", "job_id", "maximum_nodes",
+	"memory_per_node", "minimum_nodes", "name", "nice", "nodes", "partition", "priority", "requeue", "required_nodes", "time_limit",
+}
+
 // update turns the given fields into commands.
 func (c *call) update(id uint32, d *wire.JobDescMsg) error {
+	for _, field := range d.GivenFields() {
+		if !slices.Contains(changeable, field) {
+			return &fault{errno.NotSupported, fmt.Sprintf("Field %q can not be changed", field), "#/" + field + "/"}
+		}
+	}
 	q, ctx := c.s.cfg.Controller, c.r.Context()
 	change, any, err := changeOf(d)
 	if err != nil {

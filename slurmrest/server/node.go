@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/gorilla/mux"
@@ -67,6 +68,11 @@ func postNode(c *call) {
 	var m wire.UpdateNodeMsg
 	if !c.read(&m) {
 		return
+	}
+	for _, field := range m.GivenFields() {
+		if !slices.Contains([]string{"state", "reason", "name", "reason_uid"}, field) {
+			c.warn(fmt.Sprintf("Field %q of a node can not be changed", field), "#/"+field+"/")
+		}
 	}
 	states := m.State
 	if len(states) == 0 {

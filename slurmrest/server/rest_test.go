@@ -136,6 +136,11 @@ func TestRefusals(t *testing.T) {
 		{"drain by a user", "POST", "/slurm/v0.0.45/node/spot-1", `{"state":["DRAIN"],"reason":"x"}`, alice, 422, 2010, "Failure to update node spot-1"},
 		{"reconfigure by a user", "GET", "/slurm/v0.0.45/reconfigure/", "", alice, 422, 2010, "slurm_reconfigure() failed"},
 		{"time of a query", "GET", "/slurmdb/v0.0.45/jobs?start_time=junk", "", alice, 422, 9202, "Parsing of junk for timestamp failed"},
+		{"update of what can't be", "POST", "/slurm/v0.0.45/job/1", `{"licenses":"x"}`, alice, 422, 2036, `Field "licenses" can not be changed`},
+		{"mounts", "POST", submit, `{"script":"#!/bin/sh\n","job":{"environment":["A=b"],"current_working_directory":"/"},"sbatchd":{"container":{"mounts":["/a:/b"]}}}`, alice, 422, 2036, "--container-mounts is not supported"},
+		{"bad extension", "POST", submit, `{"script":"#!/bin/sh\n","job":{"environment":["A=b"]},"sbatchd":7}`, alice, 500, 9202, "Unable to read the sbatchd field"},
+		{"container bundle", "POST", submit, submitting(`"container":"/x"`), alice, 500, 10000, "Batch job submission failed"},
+		{"several", "POST", submit, `{"script":"#!/bin/sh\n","jobs":[{},{}]}`, alice, 422, 2036, "Heterogeneous jobs are not supported"},
 		{"kill without filter", "DELETE", "/slurm/v0.0.45/jobs", `{}`, alice, 422, 2173, "Invalid signal jobs request, at least one job id or filter is required."},
 		{"unknown URL", "GET", "/slurm/v0.0.45/nosuch", "", alice, 404, 0, "Unable to find requested URL endpoint."},
 		{"wrong method", "POST", "/slurm/v0.0.45/ping", "", alice, 404, 0, "Unable to find requested URL endpoint."},
@@ -356,6 +361,9 @@ func TestRelayedJobSeesItsOwn(t *testing.T) {
 	}
 	if r := get("POST", "/slurm/v0.0.45/node/spot-1", `{"state":["DRAIN"],"reason":"x"}`); r.status != 422 {
 		t.Errorf("drain: %d %s", r.status, r.body)
+	}
+	if r := get("GET", "/sbatchd/v1/config", ""); r.status != 422 {
+		t.Errorf("config: %d %s", r.status, r.body)
 	}
 	if r := get("POST", "/sbatchd/v1/token", `{}`); r.status != 422 {
 		t.Errorf("token: %d %s", r.status, r.body)

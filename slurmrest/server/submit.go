@@ -17,6 +17,9 @@ import (
 // submitSource is where Slurm finds the errors of a submission.
 const submitSource = "slurm_submit_batch_job()"
 
+// maxKey bounds an idempotency key, which is stored for a day.
+const maxKey = 128
+
 // submitJob answers POST /job/submit.
 func submitJob(c *call) {
 	var req wire.JobSubmitReq
@@ -36,7 +39,11 @@ func submitJob(c *call) {
 		c.refuse(err, "Batch job submission failed", submitSource)
 		return
 	}
-	in.IdempotencyKey = c.r.Header.Get(wire.IdempotencyHeader)
+	if in.IdempotencyKey = c.r.Header.Get(wire.IdempotencyHeader); len(in.IdempotencyKey) > maxKey {
+		c.fail(errno.RESTBadRequest, "Idempotency key is too long", "")
+		c.reply(nil)
+		return
+	}
 	out, err := c.s.cfg.Controller.Submit(c.r.Context(), c.who, in)
 	if err != nil {
 		c.fail(err, "Batch job submission failed", submitSource)

@@ -1850,6 +1850,9 @@ func (v *JobDescMsg) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
 // Given reports whether the sender gave the field with this JSON name.
 func (v *JobDescMsg) Given(field string) bool { return v.given.has(field) }
 
+// GivenFields lists the JSON names of what the sender gave.
+func (v *JobDescMsg) GivenFields() []string { return v.given }
+
 // Give marks a field as given, so that its zero value is sent too.
 func (v *JobDescMsg) Give(field string) { v.given.add(field) }
 
@@ -1871,6 +1874,9 @@ func (v *JobSubmitReq) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
 
 // Given reports whether the sender gave the field with this JSON name.
 func (v *JobSubmitReq) Given(field string) bool { return v.given.has(field) }
+
+// GivenFields lists the JSON names of what the sender gave.
+func (v *JobSubmitReq) GivenFields() []string { return v.given }
 
 // Give marks a field as given, so that its zero value is sent too.
 func (v *JobSubmitReq) Give(field string) { v.given.add(field) }
@@ -1902,6 +1908,9 @@ func (v *KillJobsMsg) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
 
 // Given reports whether the sender gave the field with this JSON name.
 func (v *KillJobsMsg) Given(field string) bool { return v.given.has(field) }
+
+// GivenFields lists the JSON names of what the sender gave.
+func (v *KillJobsMsg) GivenFields() []string { return v.given }
 
 // Give marks a field as given, so that its zero value is sent too.
 func (v *KillJobsMsg) Give(field string) { v.given.add(field) }
@@ -1936,6 +1945,9 @@ func (v *UpdateNodeMsg) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
 // Given reports whether the sender gave the field with this JSON name.
 func (v *UpdateNodeMsg) Given(field string) bool { return v.given.has(field) }
 
+// GivenFields lists the JSON names of what the sender gave.
+func (v *UpdateNodeMsg) GivenFields() []string { return v.given }
+
 // Give marks a field as given, so that its zero value is sent too.
 func (v *UpdateNodeMsg) Give(field string) { v.given.add(field) }
 
@@ -1955,6 +1967,9 @@ func (v *JobsRequeueQuery) UnmarshalJSON(b []byte) error { return unmarshal(b, v
 
 // Given reports whether the sender gave the field with this JSON name.
 func (v *JobsRequeueQuery) Given(field string) bool { return v.given.has(field) }
+
+// GivenFields lists the JSON names of what the sender gave.
+func (v *JobsRequeueQuery) GivenFields() []string { return v.given }
 
 // Give marks a field as given, so that its zero value is sent too.
 func (v *JobsRequeueQuery) Give(field string) { v.given.add(field) }

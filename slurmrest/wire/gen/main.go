@@ -217,6 +217,8 @@ func (g *generator) object(name, slurm string, s *schema, request bool) {
 	if request {
 		fmt.Fprintf(&g.types, "// Given reports whether the sender gave the field with this JSON name.\n"+
 			"func (v *%s) Given(field string) bool { return v.given.has(field) }\n\n", name)
+		fmt.Fprintf(&g.types, "// GivenFields lists the JSON names of what the sender gave.\n"+
+			"func (v *%s) GivenFields() []string { return v.given }\n\n", name)
 		fmt.Fprintf(&g.types, "// Give marks a field as given, so that its zero value is sent too.\n"+
 			"func (v *%s) Give(field string) { v.given.add(field) }\n\n", name)
 	}
