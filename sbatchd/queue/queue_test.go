@@ -356,6 +356,10 @@ func TestRefusals(t *testing.T) {
 		{"unknown feature", func(s *queue.Submission) { s.Spec.Constraint = "fpga" }, errno.InvalidFeature},
 		{"unpinned image", func(s *queue.Submission) { s.Spec.Image = "docker.io/library/alpine:latest" }, errno.InvalidContainerID},
 		{"unknown dependency", func(s *queue.Submission) { s.Spec.Dependency = "afterok:999" }, errno.Dependency},
+		{"negative nice of a user", func(s *queue.Submission) { s.Spec.Nice = -5 }, errno.InvalidNice},
+		{"unknown reservation", func(s *queue.Submission) { s.Spec.Reservation = "maint" }, errno.ReservationInvalid},
+		{"unknown licence", func(s *queue.Submission) { s.Spec.Licenses = "matlab" }, errno.InvalidLicenses},
+		{"unknown excluded node", func(s *queue.Submission) { s.Spec.ExcNodes = "n[1-3]" }, errno.InvalidNodeName},
 		{"no script", func(s *queue.Submission) { s.Script = nil }, errno.JobScriptMissing},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -5,12 +5,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sbatchd/sbatchd/partitions"
+	"github.com/sbatchd/sbatchd/partitions/hostlist"
 	"github.com/sbatchd/sbatchd/partitions/tres"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/scheduler"
@@ -127,6 +129,12 @@ func (w *work) submit(who auth.Identity, in Submission, script, env store.Blob) 
 		return out, errno.MaxJobCount
 	}
 	spec, warning, err := w.resolve(who, in.Spec)
+	if in.Hold && errors.Is(err, errno.RequestedNodeConfigUnavailable) {
+		err = nil // a held job may wait for nodes that are yet to come
+	}
+	if err == nil && warning != nil && !strings.EqualFold(w.Config.EnforcePartLimits, "NO") && w.Config.EnforcePartLimits != "" {
+		err = warning
+	}
 	if err != nil {
 		return out, err
 	}
@@ -170,14 +178,10 @@ func (w *work) submit(who auth.Identity, in Submission, script, env store.Blob) 
 	return out, nil
 }
 
-// priorityOf is the priority of a new job while no factor has a weight: the
-// same for all, moved by --nice.
+// priorityOf is the priority of a new job while no factor has a weight: 1 for
+// all, as with priority/multifactor; an admin's negative --nice raises it.
 func priorityOf(s *job.Spec) uint32 {
-	const base = 1 << 31
-	if s.Nice == 0 {
-		return 1
-	}
-	return uint32(int64(base) - int64(s.Nice))
+	return uint32(max(1, 1-int64(s.Nice)))
 }
 
 // resolve fills a spec's defaults from its partitions and checks that it may
@@ -187,8 +191,8 @@ func (w *work) resolve(who auth.Identity, in *job.Spec) (*job.Spec, error, error
 	if s.Array != "" {
 		return nil, nil, errno.NotSupported
 	}
-	if s.WorkDir == "" {
-		return nil, nil, errno.MissingWorkDir
+	if err := w.unknownNames(who, &s); err != nil {
+		return nil, nil, err
 	}
 	parts, err := w.partitions(who, s.Partitions)
 	if err != nil {
@@ -205,7 +209,7 @@ func (w *work) resolve(who auth.Identity, in *job.Spec) (*job.Spec, error, error
 		return nil, nil, errno.InvalidTimeMinLimit
 	}
 	if !s.Deadline.IsZero() && s.Deadline.Before(w.Now) {
-		return nil, nil, errno.InvalidTimeValue
+		return nil, nil, errno.InvalidTimeLimit
 	}
 	if !scheduler.CheckDependency(w.State, s.Dependency) {
 		return nil, nil, errno.Dependency
@@ -214,6 +218,33 @@ func (w *work) resolve(who auth.Identity, in *job.Spec) (*job.Spec, error, error
 		return nil, nil, errno.InvalidContainerID
 	}
 	return &s, w.warning(&s, parts), w.feasible(&s, parts)
+}
+
+// unknownNames refuses what names nothing that exists here: no reservations
+// and no licences are configured yet, and nodes must be the config's.
+func (w *work) unknownNames(who auth.Identity, s *job.Spec) error {
+	switch {
+	case s.WorkDir == "":
+		return errno.MissingWorkDir
+	case s.Nice < 0 && who.Role != auth.Admin:
+		return errno.InvalidNice
+	case s.Reservation != "":
+		return errno.ReservationInvalid
+	case s.Licenses != "":
+		return errno.InvalidLicenses
+	case s.ExcNodes == "":
+		return nil
+	}
+	names, err := hostlist.Parse(s.ExcNodes)
+	if err != nil {
+		return errno.InvalidNodeName
+	}
+	for _, name := range names {
+		if _, ok := w.Node(name); !ok {
+			return errno.InvalidNodeName
+		}
+	}
+	return nil
 }
 
 // feasible needs one partition on which the job could run.
