@@ -30,7 +30,7 @@ build: setup-build ## build bin/sbatchd, bin/sbatchd-node, bin/sbatchd-gpu, bin/
 	$(BUILD) -o bin/sbatchd ./sbatchd
 	$(BUILD) -o runtime/execinit/payload/files/init-$$($(GO) env GOARCH) ./runtime/execinit/small
 	$(BUILD) -o bin/sbatchd-node ./runtime/node
-	$(BUILD) -o bin/slurm ./slurmrest/slurm
+	$(BUILD) -tags urfave_cli_no_docs -o bin/slurm ./slurmrest/slurm
 	@if command -v "$${CC:-gcc}" >/dev/null; then set -x; CGO_ENABLED=1 CGO_CFLAGS='-O2 -g -Wno-deprecated-declarations' $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/sbatchd-gpu ./runtime/nvml; \
 	else echo 'build: no C compiler, so no bin/sbatchd-gpu: agents fall back to nvidia-smi'; fi
 	@for name in $(LINKS); do ln -sfn slurm bin/$$name; done
