@@ -60,6 +60,28 @@ func TestMountPointPath(t *testing.T) {
 	}
 }
 
+// TestRoot makes sure that no name, empty or odd, ever means every process of
+// the machine.
+func TestRoot(t *testing.T) {
+	t.Parallel()
+	l := &Layout{all: []mountPoint{{"/", t.TempDir()}}, v2: mountPoint{"/", t.TempDir()}}
+	for _, name := range []string{"", "/", "..", "a/.."} {
+		ctx := t.Context()
+		g := l.At(name)
+		_, _, createErr := l.Create(name, Limits{})
+		for what, err := range map[string]error{
+			"kill": g.Kill(ctx), "freeze": g.Freeze(ctx), "remove": g.Remove(ctx), "remove everywhere": l.Remove(ctx, name), "create": createErr,
+		} {
+			if err == nil {
+				t.Errorf("%s of %q was allowed", what, name)
+			}
+		}
+	}
+	if own, err := l.Of(os.Getpid()); err != nil || own.Kill(t.Context()) == nil {
+		t.Errorf("kill of the caller's own group was allowed (%v)", err)
+	}
+}
+
 func TestKeyed(t *testing.T) {
 	t.Parallel()
 	n, err := Keyed("low 0\noom 3\noom_kill 2\n", "oom_kill")

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,24 +19,38 @@ import (
 
 // Group is one cgroup: a directory in each hierarchy.
 type Group struct {
-	v1 map[string]string // by controller
-	v2 string
+	name string            // "" for one found by its process
+	v1   map[string]string // by controller
+	v2   string
 }
 
 // form is a Group as JSON.
 type form struct {
-	V1 map[string]string `json:"v1,omitempty"`
-	V2 string            `json:"v2,omitempty"`
+	Name string            `json:"name,omitempty"`
+	V1   map[string]string `json:"v1,omitempty"`
+	V2   string            `json:"v2,omitempty"`
+}
+
+// Name is what the group was made or looked up by.
+func (g *Group) Name() string { return g.name }
+
+// ours refuses to act on what was not made by a name of its own: the group of
+// another process may be the whole machine.
+func (g *Group) ours() error {
+	if g.name == "" || path.Clean("/"+g.name) == "/" {
+		return errors.New("cgroup is not a container's own")
+	}
+	return nil
 }
 
 // MarshalJSON lets a Group be remembered.
-func (g *Group) MarshalJSON() ([]byte, error) { return json.Marshal(form{g.v1, g.v2}) }
+func (g *Group) MarshalJSON() ([]byte, error) { return json.Marshal(form{g.name, g.v1, g.v2}) }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (g *Group) UnmarshalJSON(text []byte) error {
 	var f form
 	err := json.Unmarshal(text, &f)
-	g.v1, g.v2 = f.V1, f.V2
+	g.name, g.v1, g.v2 = f.Name, f.V1, f.V2
 	return err
 }
 
@@ -111,6 +126,9 @@ func ignoreGone(err error) error {
 // Kill sends SIGKILL to every process of the group, thaws it so that they die,
 // and returns when none is left or ctx ends.
 func (g *Group) Kill(ctx context.Context) error {
+	if err := g.ours(); err != nil {
+		return err
+	}
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		if g.v2 != "" {
 			// Kernels before 5.14 lack this file; the loop below does it then.
@@ -184,6 +202,9 @@ func (g *Group) freezer() (file string, v1 bool) {
 // Freeze stops every process of the group and returns when they are stopped
 // or ctx ends.
 func (g *Group) Freeze(ctx context.Context) error {
+	if err := g.ours(); err != nil {
+		return err
+	}
 	file, v1 := g.freezer()
 	if file == "" {
 		return errors.New("no freezer")
@@ -238,6 +259,9 @@ func (g *Group) Thaw() error {
 // dead. The kernel may need a moment after the last one: it is given until ctx
 // ends, or a second at most.
 func (g *Group) Remove(ctx context.Context) error {
+	if err := g.ours(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var errs []error

@@ -6,6 +6,7 @@ package cgroup
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // controllers are those a job's group is made in, where the node has them.
@@ -22,8 +24,9 @@ var controllers = []string{"cpu", "cpuacct", "cpuset", "memory", "freezer", "pid
 // Layout is where this node keeps its controllers, as seen from one process.
 // The zero Layout has none.
 type Layout struct {
-	v1 map[string]mountPoint // by controller
-	v2 mountPoint            // dir is "" without the unified hierarchy
+	all []mountPoint          // every hierarchy, named ones and those of no use here too
+	v1  map[string]mountPoint // by controller
+	v2  mountPoint            // dir is "" without the unified hierarchy
 	// unified are the controllers that the unified hierarchy offers.
 	unified []string
 }
@@ -77,6 +80,9 @@ func parseMounts(r io.Reader) (*Layout, error) {
 			continue
 		}
 		at := mountPoint{root: unescape(fields[3]), dir: unescape(fields[4])}
+		if strings.HasPrefix(tail[0], "cgroup") {
+			l.all = append(l.all, at)
+		}
 		switch tail[0] {
 		case "cgroup2":
 			l.v2 = at
@@ -141,7 +147,7 @@ func (l *Layout) Of(pid int) (*Group, error) {
 
 // At returns the group of that name, whether it exists or not.
 func (l *Layout) At(name string) *Group {
-	g := &Group{v1: map[string]string{}}
+	g := &Group{name: name, v1: map[string]string{}}
 	for _, controller := range controllers {
 		if at, ok := l.v1[controller]; ok {
 			g.v1[controller] = filepath.Join(at.dir, path.Clean("/"+name))
@@ -151,6 +157,22 @@ func (l *Layout) At(name string) *Group {
 		g.v2 = filepath.Join(l.v2.dir, path.Clean("/"+name))
 	}
 	return g
+}
+
+// Remove takes a cgroup of that name and those below it away in every hierarchy,
+// also where others than this package made it. Its processes must be dead; what
+// is not there is fine.
+func (l *Layout) Remove(ctx context.Context, name string) error {
+	if err := l.At(name).ours(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var errs []error
+	for _, at := range l.all {
+		errs = append(errs, removeTree(ctx, filepath.Join(at.dir, path.Clean("/"+name))))
+	}
+	return errors.Join(errs...)
 }
 
 // Beside returns the name for a new group next to the caller's own one: where

@@ -33,6 +33,9 @@ const CPUPeriod = cpuPeriod
 // the node cannot enforce, in words, for the log.
 func (l *Layout) Create(name string, limits Limits) (g *Group, missing []string, err error) {
 	g = l.At(name)
+	if err := g.ours(); err != nil {
+		return nil, nil, err
+	}
 	var errs []error
 	made := map[string]bool{}
 	for controller, dir := range g.v1 {

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -195,7 +196,7 @@ func (s *Store) judge(ctx context.Context, name string, err error) error {
 	brief, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	serving, servingErr := s.client.IsServing(brief)
-	if errdefs.IsUnavailable(err) || servingErr != nil || !serving {
+	if errdefs.IsUnavailable(err) || strings.Contains(err.Error(), "failed to rename:") || servingErr != nil || !serving {
 		return fmt.Errorf("%w: %w", patience.ErrAgain, err)
 	}
 	return classify(name, err)
@@ -304,7 +305,7 @@ const unpackedRatio = 2.5
 func (s *Store) fits(ctx context.Context, name string, compressed int64) error {
 	dir, err := s.root(ctx)
 	if err != nil {
-		return container.Failf(container.ErrInfra, "find containerd's folder: %w", err)
+		return fmt.Errorf("find containerd's folder: %w", err)
 	}
 	if dir == "" {
 		return nil // it does not say where it keeps them

@@ -335,13 +335,25 @@ func (c *Container) Delete(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("delete %s: %w", c.ID(), err)
 	}
-	if g := c.Group(); g != nil {
-		if err := g.Remove(ctx); err != nil {
-			return fmt.Errorf("delete %s: %w", c.ID(), err)
-		}
+	if err := c.removeGroup(ctx); err != nil {
+		return fmt.Errorf("delete %s: %w", c.ID(), err)
 	}
 	if err := c.Remove(); err != nil {
 		return fmt.Errorf("delete %s: %w", c.ID(), err)
 	}
 	return nil
+}
+
+// removeGroup takes the cgroup away where runc did not live to do it: also in
+// the hierarchies that only runc uses.
+func (c *Container) removeGroup(ctx context.Context) error {
+	g := c.Group()
+	if g == nil {
+		return nil
+	}
+	layout, err := cgroup.Detect()
+	if err != nil {
+		return err
+	}
+	return layout.Remove(ctx, g.Name())
 }

@@ -37,7 +37,7 @@ func newNode(t *testing.T) *node {
 	t.Cleanup(func() {
 		layout, err := cgroup.Detect()
 		if err == nil {
-			err = layout.At(n.cfg.CgroupParent).Remove(context.Background())
+			err = layout.Remove(context.Background(), n.cfg.CgroupParent)
 		}
 		if err != nil {
 			t.Error(err)

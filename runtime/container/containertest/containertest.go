@@ -83,29 +83,14 @@ func Run(t *testing.T, d Driver) {
 // sbatchd-node is.
 func Init(t *testing.T) string {
 	t.Helper()
-	path, err := buildInit()
-	if err != nil {
-		t.Fatal(err)
+	path := filepath.Join(t.TempDir(), "init")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/sbatchd/sbatchd/runtime/execinit/small")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build init: %v\n%s", err, out)
 	}
 	return path
 }
-
-var buildInit = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "sbatchd-init-") // shared by the tests of a package
-	if err != nil {
-		return "", err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "init")
-	cmd := exec.Command("go", "build", "-o", path, "github.com/sbatchd/sbatchd/runtime/execinit/small")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build init: %w\n%s", err, out)
-	}
-	return path, nil
-})
 
 // suite is one test's view of the driver.
 type suite struct {

@@ -284,7 +284,7 @@ func testExecAfterEnd(t *testing.T, s *suite) {
 }
 
 func testUsage(t *testing.T, s *suite) {
-	spec := s.spec("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo ready; sleep 0.1")
+	spec := s.spec("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo ready; while :; do sleep 0.05; done")
 	c := s.start(t, spec)
 	until(t, "the script is ready", has(spec.Stdout, "ready"))
 	during, err := c.Usage(within(t))
@@ -293,6 +293,9 @@ func testUsage(t *testing.T, s *suite) {
 	}
 	if during.CPU <= 0 || during.MaxRSSBytes == 0 {
 		t.Errorf("while running: %+v", during)
+	}
+	if err := c.Signal(within(t), syscall.SIGKILL, false); err != nil {
+		t.Fatal(err)
 	}
 	wait(t, c)
 	after, err := c.Usage(within(t))

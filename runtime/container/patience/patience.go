@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,29 +60,30 @@ func Do(ctx context.Context, limit time.Duration, log *slog.Logger, do func(cont
 	}
 }
 
-// texts are of errors that come without a kind from inside containerd, when
-// the task's own shim is what died.
+// texts are of errors that come without a kind from inside containerd, when the
+// task's own shim is what died, or what an earlier death has left is in the way.
 var texts = []string{
 	"ttrpc: closed", "ttrpc: server closed", "transport is closing", "connection refused", "broken pipe",
 	"connection reset", "error reading from server", "no such file or directory: unavailable",
+	// A snapshotter that died between making a folder and noting it meets the
+	// folder again, and removes it as it fails.
+	"failed to rename:",
 }
 
 // Passing tells whether an error is of a containerd or a shim that died or is
 // starting, and may be gone with the next attempt.
 func Passing(err error) bool {
+	if errors.Is(err, ErrAgain) {
+		return true
+	}
 	for _, class := range []error{container.ErrImage, container.ErrPin, container.ErrInfra, container.ErrUser} {
 		if errors.Is(err, class) {
 			return false
 		}
 	}
-	if errors.Is(err, ErrAgain) || errdefs.IsUnavailable(err) || errdefs.IsAborted(err) ||
+	if errdefs.IsUnavailable(err) || errdefs.IsAborted(err) ||
 		errors.Is(err, context.DeadlineExceeded) || errdefs.IsDeadlineExceeded(err) {
 		return true
 	}
-	for _, text := range texts {
-		if strings.Contains(err.Error(), text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(err.Error(), text) })
 }

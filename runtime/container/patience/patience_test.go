@@ -28,6 +28,7 @@ func TestPassing(t *testing.T) {
 		{"shim away", errors.New("delete task: ttrpc: closed: unknown"), true},
 		{"hangs", context.DeadlineExceeded, true},
 		{"remains", fmt.Errorf("%w: task exists", patience.ErrAgain), true},
+		{"folder in the way", errors.New("create container: failed to rename: rename /x/new-1 /x/7: file exists"), true},
 		{"not there", errdefs.ErrNotFound, false},
 		{"a judged error", container.Fail(container.ErrImage, errdefs.ErrUnavailable), false},
 		{"the job's files", &container.StartError{Message: "connection refused"}, false},

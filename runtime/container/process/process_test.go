@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +66,7 @@ func left(t *testing.T, cfg process.Config) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	found = slices.DeleteFunc(found, func(name string) bool { return strings.HasPrefix(filepath.Base(name), ".init-") })
 	for _, pattern := range []string{"/sys/fs/cgroup/*" + cfg.CgroupParent + "/*/", "/sys/fs/cgroup" + cfg.CgroupParent + "/*/"} {
 		groups, err := filepath.Glob(pattern)
 		if err != nil {
