@@ -98,10 +98,11 @@ func (a *Agent) connect(ctx context.Context) error {
 	s := &session{out: make(chan *agentapi.AgentMessage, 64), client: client, done: gctx.Done(), reply: reply}
 	a.renewed(time.Duration(hello.GetSentBoottimeNs()))
 	g.Go(func() error { return a.write(gctx, stream, s) })
-	g.Go(func() error { return a.read(stream, s) })
-	g.Go(func() error { return a.heartbeat(gctx, s, cred) })
 	a.log.Info("registered with the controller", "version", reply.GetVersion(), "epoch", reply.GetEpoch())
 	a.sessionUp(s)
+	// Orders are read only now that what they depend on (fence, store) is known.
+	g.Go(func() error { return a.read(stream, s) })
+	g.Go(func() error { return a.heartbeat(gctx, s, cred) })
 	err = g.Wait()
 	a.sessionDown(s)
 	return err

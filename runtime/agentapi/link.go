@@ -45,27 +45,34 @@ func DialAddress(s string) (Dialer, error) {
 }
 
 // ListenAddress listens on an address of the link. A unix socket that nobody
-// serves any more is replaced; its mode is 0600.
+// serves any more is replaced; its mode is 0600. Closing the listener leaves the
+// socket's name, which may be a later listener's by then.
 func ListenAddress(ctx context.Context, s string) (net.Listener, error) {
 	network, address, err := ParseAddress(s)
 	if err != nil {
 		return nil, err
 	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, network, address)
+	l, err := listen(ctx, network, address)
 	if err == nil || network != "unix" {
 		return l, err
 	}
 	if c, derr := net.DialTimeout(network, address, time.Second); derr == nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	if err := os.Remove(address); err != nil {
+	if err := os.Remove(address); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	if l, err = lc.Listen(ctx, network, address); err != nil {
-		return nil, err
+	return listen(ctx, network, address)
+}
+
+func listen(ctx context.Context, network, address string) (net.Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, network, address)
+	if u, ok := l.(*net.UnixListener); ok && err == nil {
+		u.SetUnlinkOnClose(false)
+		err = os.Chmod(address, 0o600)
 	}
-	return l, os.Chmod(address, 0o600)
+	return l, err
 }
 
 // Sizes and timeouts of the link, the same on both sides.
