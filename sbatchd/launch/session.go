@@ -159,16 +159,47 @@ func (s *session) sendAll(ctx context.Context, stream agentapi.AgentLink_Session
 	}
 }
 
+type received struct {
+	m   *agentapi.AgentMessage
+	err error
+}
+
+// receive reads a stream into a channel, because Recv itself ends with the
+// stream only, which is when Session returns.
+func receive(ctx context.Context, stream agentapi.AgentLink_SessionServer) <-chan received {
+	in := make(chan received)
+	go func() {
+		for {
+			m, err := stream.Recv()
+			select {
+			case in <- received{m, err}:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return in
+}
+
 func (s *session) receiveAll(ctx context.Context, g *errgroup.Group, stream agentapi.AgentLink_SessionServer) error {
+	in := receive(ctx, stream)
 	for {
-		m, err := stream.Recv()
-		if err == io.EOF {
+		var r received
+		select {
+		case <-ctx.Done():
+			return nil
+		case r = <-in:
+		}
+		if r.err == io.EOF {
 			return nil
 		}
-		if err != nil {
-			return err
+		if r.err != nil {
+			return r.err
 		}
-		switch b := m.GetBody().(type) {
+		switch b := r.m.GetBody().(type) {
 		case *agentapi.AgentMessage_Heartbeat:
 			g.Go(func() error { return s.heartbeat(ctx, b.Heartbeat) })
 		case *agentapi.AgentMessage_Report:
