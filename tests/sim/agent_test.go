@@ -104,7 +104,7 @@ func (m *machine) agent(ctx context.Context) {
 		lost := time.Since(m.renewed)
 		wait := time.Duration(500+m.rng.Intn(2500)) * time.Millisecond
 		m.mu.Unlock()
-		if m.ended != nil && lost > m.w.cfg.OrphanTimeout {
+		if m.ended != nil && lost > m.w.with.OrphanTimeout {
 			m.ended()
 			return
 		}

@@ -203,7 +203,7 @@ func (m *machine) step(a *attempt, elapsed, prepare time.Duration) bool {
 	if m.held[a.key] != a {
 		return true
 	}
-	fence := m.w.cfg.FenceTimeout
+	fence := m.w.with.FenceTimeout
 	switch {
 	case a.exited:
 		if a.acked < a.written && !a.dropped {
