@@ -446,16 +446,14 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 func TestDearMachineGoesBack(t *testing.T) {
 	t.Parallel()
 	bubble(t, slow(), func(w *world) {
-		w.cloud.Fail(fake.Fault{Op: "offers", Nth: 1, Delay: 0}) // counts nothing; keeps the order of faults plain
-		w.books.up("spot-1")
 		// The price rises between offer and create.
-		w.cloud.Fail(fake.Fault{Op: "create", Nth: 1, Delay: time.Second})
+		w.cloud.Fail(fake.Fault{Op: "create", Delay: time.Second})
+		w.books.up("spot-1")
 		time.Sleep(500 * time.Millisecond)
 		w.cloud.SetPrice("fake-a100", cloudburst.Money{Micros: 4e6, Currency: "USD"})
-		w.eventually("given back", time.Minute, func() bool { return w.books.lost("spot-1") == 1 || w.books.node("spot-1").Instance == "" })
-		w.eventually("gone", time.Minute, func() bool { return len(w.cloud.Live()) == 0 })
-		if why := w.books.mark("spot"); !strings.Contains(why, "above MaxPrice 3.00USD") {
-			w.Errorf("why: %q", why)
+		w.eventually("given back", time.Minute, func() bool { return w.books.lost("spot-1") == 1 })
+		if why := w.books.mark("spot"); len(w.cloud.Live()) != 0 || !strings.Contains(why, "above MaxPrice 3.00USD") {
+			w.Errorf("live %v, why %q", w.cloud.Live(), why)
 		}
 	})
 }
