@@ -42,6 +42,8 @@ type Job struct {
 	Run *Run `json:"run,omitempty"`
 	// Stop is what the nodes were last asked to do with the attempt, nil for nothing.
 	Stop *Stop `json:"stop,omitempty"`
+	// CancelledBy is the user id of who cancelled the job, nil for nobody.
+	CancelledBy *uint32 `json:"cancelled_by,omitempty"`
 	// Checkpoint is the newest complete checkpoint of any attempt.
 	Checkpoint Checkpoint `json:"checkpoint,omitzero"`
 	Comment    string     `json:"comment,omitempty"` // the user's, then ours (admin_comment)

@@ -50,7 +50,7 @@ func (w *work) cancel(j *job.Job, by uint32) error {
 	case j.State.Final():
 		return errno.AlreadyDone
 	case j.State == job.Pending && !j.Flags.Has(job.Completing):
-		return w.emit(state.JobEndedPending{ID: j.ID.Raw, At: w.Now, State: job.Cancelled, Reason: j.Reason})
+		return w.emit(state.JobEndedPending{ID: j.ID.Raw, At: w.Now, State: job.Cancelled, Reason: j.Reason, By: &by})
 	}
 	return w.stop(j, job.Stop{Why: job.StopCancel, Final: job.Cancelled, At: w.Now, By: by}, job.ReasonNone)
 }

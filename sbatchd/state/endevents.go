@@ -38,6 +38,9 @@ func (e JobStopping) apply(t *tx) error {
 	if !j.Flags.Has(job.Completing) || j.Flags.Has(job.Requeued) && !e.Stop.Requeue {
 		stop := e.Stop
 		j.Stop = &stop
+		if stop.Why == job.StopCancel {
+			j.CancelledBy = &stop.By
+		}
 		finish(j, stop.Final, e.Reason, stop.At, stop.Requeue)
 		if stop.Hold {
 			j.Priority = 0
@@ -160,6 +163,7 @@ type JobEndedPending struct {
 	Reason   job.Reason   `json:",omitempty"`
 	Detail   string       `json:",omitempty"`
 	ExitCode job.ExitCode `json:",omitzero"`
+	By       *uint32      `json:",omitempty"` // who cancelled it
 }
 
 func (JobEndedPending) Kind() string                        { return "JobEnded" }
@@ -169,7 +173,7 @@ func (e JobEndedPending) apply(t *tx) error {
 	if err != nil {
 		return err
 	}
-	j.State, j.Reason, j.Detail, j.ExitCode = e.State, e.Reason, e.Detail, e.ExitCode
+	j.State, j.Reason, j.Detail, j.ExitCode, j.CancelledBy = e.State, e.Reason, e.Detail, e.ExitCode, e.By
 	j.Start, j.End = e.At, e.At
 	return t.putJob(j)
 }

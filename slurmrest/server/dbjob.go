@@ -211,6 +211,9 @@ func (v *dbViewer) job(j *job.Job, a attempt) *wire.DBJob {
 		User: j.User, WorkingDirectory: s.WorkDir, Wckey: wire.WckeyTagStruct{Wckey: s.WCKey},
 		TRES: wire.DBJobTRES{Requested: tresList(size.requested)},
 	}
+	if a.last && state == job.Cancelled.String() {
+		v.info.KillRequestUser = canceller(j)
+	}
 	if s.Exclusive {
 		v.info.Exclusive = "NODE"
 	}
@@ -230,6 +233,21 @@ func (v *dbViewer) job(j *job.Job, a attempt) *wire.DBJob {
 	}
 	v.run(j, a, state, start, end)
 	return &v.info
+}
+
+// canceller names who cancelled a job: the owner and root by name, others by
+// number, which is what sacct prints.
+func canceller(j *job.Job) string {
+	switch by := j.CancelledBy; {
+	case by == nil:
+		return ""
+	case *by == j.UID:
+		return j.User
+	case *by == 0:
+		return "root"
+	default:
+		return strconv.FormatUint(uint64(*by), 10)
+	}
 }
 
 // times says when an attempt ran and how it ended.
