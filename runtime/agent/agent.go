@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sbatchd/sbatchd/runtime/agent/journal"
+	"github.com/sbatchd/sbatchd/runtime/agent/machine"
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/runtime/attempt"
 	"github.com/sbatchd/sbatchd/runtime/container"
@@ -38,7 +40,7 @@ type Config struct {
 	Hardware  *agentapi.Hardware
 	Load      func() (cpuLoad uint32, freeMemoryMiB uint64)
 	// GPUDevices gives the CDI devices, device nodes and environment of GPUs.
-	GPUDevices func(ctx context.Context, gpus []*agentapi.Gpu, runtime string) (GPUSetup, error)
+	GPUDevices func(ctx context.Context, gpus []*agentapi.Gpu, runtime string) (machine.GPUSetup, error)
 	// HTTP reaches stores and registries, through the node's egress proxy if it has
 	// one; nil is the default.
 	HTTP http.RoundTripper
@@ -57,20 +59,13 @@ type Images interface {
 	Ensure(ctx context.Context, image *agentapi.Image) (ref, digest string, err error)
 }
 
-// GPUSetup is how a job gets its GPUs.
-type GPUSetup struct {
-	CDI     []string
-	Devices []container.Device
-	Env     []string
-}
-
 // Agent is the node's daemon.
 type Agent struct {
 	cfg      Config
 	log      *slog.Logger
 	dial     agentapi.Dialer
 	hardware *agentapi.Hardware
-	journal  *journal
+	journal  *journal.Journal
 	jobs     *errgroup.Group // the attempts' goroutines, all under Run
 	jobsCtx  context.Context
 	noticed  chan struct{} // closed at the first reclaim notice
@@ -84,7 +79,7 @@ type Agent struct {
 	killWait    time.Duration
 	beats       map[uint64]time.Duration
 	lastContact time.Duration // CLOCK_BOOTTIME
-	runs        map[key]*run
+	runs        map[journal.Attempt]*run
 	notice      *notice
 	gone        bool // jobs are being ended because the controller is lost
 }
@@ -98,7 +93,7 @@ func New(cfg Config, log *slog.Logger) *Agent {
 		cfg: cfg, log: log, dial: cfg.Dial, hardware: cfg.Hardware,
 		noticed: make(chan struct{}), ended: make(chan struct{}), linkUp: make(chan struct{}),
 		killWait: 30 * time.Second,
-		beats:    map[uint64]time.Duration{}, runs: map[key]*run{},
+		beats:    map[uint64]time.Duration{}, runs: map[journal.Attempt]*run{},
 	}
 }
 
@@ -111,7 +106,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err := a.open(); err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
-	defer a.journal.close() // every append was checked
+	defer a.journal.Close() // every append was checked
 	g, ctx := errgroup.WithContext(ctx)
 	a.jobs, a.jobsCtx = g, ctx
 	a.lastContact = attempt.BootTime()
@@ -145,7 +140,7 @@ func (a *Agent) open() error {
 			return err
 		}
 	}
-	j, err := openJournal(a.cfg.StateDir)
+	j, err := journal.Open(a.cfg.StateDir)
 	if err != nil {
 		return err
 	}
@@ -179,7 +174,7 @@ func (a *Agent) recover() error {
 		}
 		dir := filepath.Join(a.jobsDir(), e.Name())
 		order, err := readOrder(dir)
-		if err != nil || a.journal.isReleased(k) {
+		if err != nil || a.journal.IsReleased(k) {
 			// Without its order nothing was started; a released one is only being removed.
 			if err := os.RemoveAll(dir); err != nil {
 				return err
@@ -223,13 +218,13 @@ func (a *Agent) start(r *run) {
 	a.jobs.Go(func() error { return r.run(a.jobsCtx) })
 }
 
-func (a *Agent) find(k key) *run {
+func (a *Agent) find(k journal.Attempt) *run {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.runs[k]
 }
 
-func (a *Agent) forget(k key) {
+func (a *Agent) forget(k journal.Attempt) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.runs, k)
@@ -259,8 +254,8 @@ func (a *Agent) runtimes() []string {
 	return []string{"process"}
 }
 
-func parseKey(name string) (key, bool) {
-	var k key
+func parseKey(name string) (journal.Attempt, bool) {
+	var k journal.Attempt
 	n, err := fmt.Sscanf(name, "%d.%d", &k.Job, &k.Restart)
 	return k, err == nil && n == 2 && name == k.String()
 }

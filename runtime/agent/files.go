@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sbatchd/sbatchd/runtime/agent/journal"
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/runtime/checkpoint"
 	"github.com/sbatchd/sbatchd/runtime/container"
@@ -20,16 +21,16 @@ import (
 // the link. It is a checkpoint.Link, and what staging moves files with.
 type Files struct {
 	a    *Agent
-	key  key
+	key  journal.Attempt
 	kind agentapi.FileKind
 }
 
-func (a *Agent) files(k key, kind agentapi.FileKind) *Files {
+func (a *Agent) files(k journal.Attempt, kind agentapi.FileKind) *Files {
 	return &Files{a: a, key: k, kind: kind}
 }
 
 func (f *Files) ref(path string) *agentapi.FileRef {
-	return &agentapi.FileRef{Kind: f.kind, Attempt: f.key.proto(), Path: path}
+	return &agentapi.FileRef{Kind: f.kind, Attempt: f.key.Proto(), Path: path}
 }
 
 // client waits for the link.

@@ -110,7 +110,7 @@ func (r *run) remove(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.a.journal.release(r.key); err != nil {
+	if err := r.a.journal.Release(r.key); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(r.dir); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sbatchd/sbatchd/runtime/agent/journal"
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/runtime/attempt"
 	"github.com/sbatchd/sbatchd/runtime/container"
@@ -62,7 +63,7 @@ type killIntent struct {
 // run is one attempt on this node.
 type run struct {
 	a      *Agent
-	key    key
+	key    journal.Attempt
 	order  *agentapi.Order
 	launch *agentapi.Launch
 	dir    string
@@ -83,7 +84,7 @@ type run struct {
 	wake     chan struct{}
 }
 
-func (a *Agent) newRun(k key, o *agentapi.Order, dir string) *run {
+func (a *Agent) newRun(k journal.Attempt, o *agentapi.Order, dir string) *run {
 	r := &run{
 		a: a, key: k, order: o, launch: o.GetLaunch(), dir: dir,
 		log:  a.log.With("job", k.Job, "restart", k.Restart),
@@ -342,7 +343,7 @@ func (r *run) setPhase(phase string) {
 }
 
 func (r *run) reportKey() *agentapi.Key {
-	return &agentapi.Key{Job: r.key.Job, Restart: r.key.Restart, Step: agentapi.BatchStep, Epoch: r.a.journal.lastEpoch()}
+	return &agentapi.Key{Job: r.key.Job, Restart: r.key.Restart, Step: agentapi.BatchStep, Epoch: r.a.journal.Epoch()}
 }
 
 func (r *run) read() progress {
@@ -402,7 +403,7 @@ func (r *run) status() *agentapi.Running {
 	}
 	r.mu.Unlock()
 	return &agentapi.Running{
-		Attempt: r.key.proto(), Phase: phase, ShimAlive: pid != 0,
+		Attempt: r.key.Proto(), Phase: phase, ShimAlive: pid != 0,
 		Frozen: st.Frozen || st.Suspended, Streams: r.sizes(),
 	}
 }

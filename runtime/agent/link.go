@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sbatchd/sbatchd/runtime/agent/journal"
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/runtime/attempt"
 )
@@ -90,7 +91,7 @@ func (a *Agent) connect(ctx context.Context) error {
 	if _, err := agentapi.Negotiate(agentapi.ProtocolMajor, agentapi.ProtocolMinor, reply.GetProtocolMajor(), reply.GetProtocolMinor()); err != nil {
 		return err
 	}
-	if current, err := a.journal.sawEpoch(reply.GetEpoch()); err != nil || !current {
+	if current, err := a.journal.SawEpoch(reply.GetEpoch()); err != nil || !current {
 		return fmt.Errorf("controller of epoch %d is not the leader: %w", reply.GetEpoch(), err)
 	}
 
@@ -148,7 +149,7 @@ func (a *Agent) read(stream agentapi.AgentLink_SessionClient, s *session) error 
 		case *agentapi.ControllerMessage_HeartbeatAck:
 			a.heartbeatAck(b.HeartbeatAck)
 		case *agentapi.ControllerMessage_ReportAck:
-			err = a.journal.ack(b.ReportAck.GetSeq())
+			err = a.journal.Ack(b.ReportAck.GetSeq())
 		case *agentapi.ControllerMessage_OutputAck:
 			a.outputAck(b.OutputAck)
 		case *agentapi.ControllerMessage_Order:
@@ -221,7 +222,7 @@ func (a *Agent) hello() *agentapi.Hello {
 	h := &agentapi.Hello{
 		ProtocolMajor: agentapi.ProtocolMajor, ProtocolMinor: agentapi.ProtocolMinor,
 		Version: a.cfg.Version, Node: a.cfg.Node, Tag: a.cfg.Tag,
-		Epoch: a.journal.lastEpoch(), BootId: bootID(),
+		Epoch: a.journal.Epoch(), BootId: bootID(),
 		Capabilities: []string{"checkpoint", "relay", "step", "sync"},
 		Hardware:     a.hardware, Runtimes: a.runtimes(),
 		TimeUnixNano: a.cfg.Now().UnixNano(), SentBoottimeNs: int64(attempt.BootTime()),
@@ -247,7 +248,7 @@ func (a *Agent) sessionUp(s *session) {
 	a.mu.Unlock()
 	close(wake)
 	for _, v := range s.reply.GetVerdicts() {
-		if r := a.find(keyOf(v.GetAttempt())); r != nil {
+		if r := a.find(journal.Of(v.GetAttempt())); r != nil {
 			r.verdict(v.GetAction())
 		}
 	}
@@ -257,7 +258,7 @@ func (a *Agent) sessionUp(s *session) {
 	for _, r := range a.attempts() {
 		r.resend()
 	}
-	for _, r := range a.journal.pending() {
+	for _, r := range a.journal.Pending() {
 		s.send(reportMessage(r))
 	}
 }
@@ -302,9 +303,9 @@ func reportMessage(r *agentapi.Report) *agentapi.AgentMessage {
 func (a *Agent) report(r *agentapi.Report) error {
 	r.TimeUnixNano = a.cfg.Now().UnixNano()
 	if r.Key != nil {
-		r.Key.Epoch = a.journal.lastEpoch()
+		r.Key.Epoch = a.journal.Epoch()
 	}
-	if err := a.journal.report(r); err != nil {
+	if err := a.journal.Report(r); err != nil {
 		return err
 	}
 	if s := a.current(); s != nil {

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sbatchd/sbatchd/runtime/agent/journal"
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/runtime/attempt"
 )
@@ -23,14 +24,14 @@ func (a *Agent) order(s *session, o *agentapi.Order) error {
 	refuse := func(why string) {
 		s.send(ackMessage(o.GetId(), why))
 	}
-	if current, err := a.journal.sawEpoch(o.GetKey().GetEpoch()); err != nil {
+	if current, err := a.journal.SawEpoch(o.GetKey().GetEpoch()); err != nil {
 		return err
 	} else if !current && o.GetShutdown() == nil {
 		refuse("the order is of an older leadership")
 		return nil
 	}
-	k := keyOf(o.GetKey().Attempt())
-	if a.journal.wasDone(o.GetId()) {
+	k := journal.Of(o.GetKey().Attempt())
+	if a.journal.WasDone(o.GetId()) {
 		refuse("")
 		return nil
 	}
@@ -66,11 +67,11 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 
 // launch notes a Launch order and starts its goroutine. Repeated, it does nothing.
-func (a *Agent) launch(k key, o *agentapi.Order) error {
+func (a *Agent) launch(k journal.Attempt, o *agentapi.Order) error {
 	if a.find(k) != nil {
 		return nil
 	}
-	if a.journal.isReleased(k) {
+	if a.journal.IsReleased(k) {
 		return refusal("this run of the job is over")
 	}
 	for _, r := range a.attempts() {
@@ -113,7 +114,7 @@ func ackMessage(id uint64, refused string) *agentapi.AgentMessage {
 // ack tells the controller that an order is done, once that is on disk.
 func (a *Agent) ack(o *agentapi.Order, refused string) {
 	if refused == "" {
-		if err := a.journal.done(o.GetId(), keyOf(o.GetKey().Attempt())); err != nil {
+		if err := a.journal.Done(o.GetId(), journal.Of(o.GetKey().Attempt())); err != nil {
 			a.log.Error("order is done but not noted", "err", err)
 			return
 		}

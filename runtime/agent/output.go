@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sbatchd/sbatchd/runtime/agent/journal"
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/runtime/attempt"
 )
@@ -76,7 +77,7 @@ func (r *run) sizes() []*agentapi.StreamSize {
 
 // outputAck takes the controller's word about a spool.
 func (a *Agent) outputAck(ack *agentapi.OutputAck) {
-	r := a.find(keyOf(ack.GetAttempt()))
+	r := a.find(journal.Of(ack.GetAttempt()))
 	if r == nil {
 		return
 	}
@@ -164,7 +165,7 @@ func (s *stream) ship(ctx context.Context) error {
 			s.sent = offset + uint64(n)
 			s.mu.Unlock()
 			session.send(&agentapi.AgentMessage{Body: &agentapi.AgentMessage_Output{Output: &agentapi.Output{
-				Attempt: s.r.key.proto(), Stream: s.name, Offset: offset, Data: data,
+				Attempt: s.r.key.Proto(), Stream: s.name, Offset: offset, Data: data,
 			}}})
 			continue
 		}

@@ -72,7 +72,7 @@ func (a *Agent) relay(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req := &agentapi.RelayRequest{
-		Attempt: k.proto(), Uid: uint32(uid), Gid: uint32(gid),
+		Attempt: k.Proto(), Uid: uint32(uid), Gid: uint32(gid),
 		Method: r.Method, Path: r.URL.RequestURI(), Body: body,
 	}
 	for name, values := range r.Header {

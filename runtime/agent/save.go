@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbatchd/sbatchd/runtime/agent/journal"
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/runtime/asuser"
 	"github.com/sbatchd/sbatchd/runtime/attempt"
@@ -354,7 +355,7 @@ func (r *run) checkpoints(ctx context.Context) (*checkpoint.Set, error) {
 var errNoStore = errors.New("this cluster has no CheckpointStore")
 
 // openStore waits for the controller to have named the store, once.
-func (a *Agent) openStore(ctx context.Context, k key) (checkpoint.Store, string, error) {
+func (a *Agent) openStore(ctx context.Context, k journal.Attempt) (checkpoint.Store, string, error) {
 	a.mu.Lock()
 	st := a.store
 	a.mu.Unlock()

@@ -265,7 +265,7 @@ func (r *run) orders(ctx context.Context) error {
 	for {
 		select {
 		case o := <-r.inbox:
-			if r.a.journal.wasDone(o.GetId()) {
+			if r.a.journal.WasDone(o.GetId()) {
 				r.a.ack(o, "")
 				continue
 			}

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sbatchd/sbatchd/runtime/agent"
+	"github.com/sbatchd/sbatchd/runtime/agent/machine"
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/runtime/gpu"
 )
@@ -70,7 +71,7 @@ func runAgent(ctx context.Context, state string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	egress, err := agent.Egress(file.Egress)
+	egress, err := machine.Egress(file.Egress)
 	if err != nil {
 		return err
 	}
@@ -78,17 +79,17 @@ func runAgent(ctx context.Context, state string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	hardware, err := agent.Hardware(file, devices.Inventory, time.Now().Unix())
+	hardware, err := machine.Hardware(file, devices.Inventory, time.Now().Unix())
 	if err != nil {
 		return err
 	}
-	shims := &agent.Shims{Program: self, State: state, Log: log}
+	shims := &machine.Shims{Program: self, State: state, Log: log}
 	rt := &runtimes{state: state, cfg: file, log: log}
 	cfg := agent.Config{
 		Config: file, StateDir: state, RunDir: runDir(state, file.Node), Version: version,
 		Dial: dial, Now: time.Now, Open: rt.open, StartShim: shims.Start,
 		Images:   &images{runtimes: rt, dial: egress},
-		Hardware: hardware, Load: agent.Load, GPUDevices: devices.Setup,
+		Hardware: hardware, Load: machine.Load, GPUDevices: devices.Setup,
 		HTTP:          transport(egress),
 		Poweroff:      poweroff(file.PoweroffFile),
 		SlurmCommands: beside("slurm"),
@@ -99,7 +100,7 @@ func runAgent(ctx context.Context, state string, log *slog.Logger) error {
 	shims.Warm()
 	g, ctx := errgroup.WithContext(ctx)
 	if file.Runtime == "containerd" && file.Containerd.Managed {
-		d := agent.NewDaemon(file.Containerd, filepath.Join(state, "containerd.log"), log)
+		d := machine.NewDaemon(file.Containerd, filepath.Join(state, "containerd.log"), log)
 		g.Go(func() error { return d.Run(ctx) })
 	}
 	g.Go(func() error { return agent.New(cfg, log).Run(ctx) })
@@ -124,7 +125,7 @@ func runDir(state, node string) string {
 }
 
 // findGPUs asks what GPUs there are and lets containers have them.
-func findGPUs(ctx context.Context, cfg agentapi.Config, log *slog.Logger) (*agent.Devices, error) {
+func findGPUs(ctx context.Context, cfg agentapi.Config, log *slog.Logger) (*machine.Devices, error) {
 	program := beside("sbatchd-gpu")
 	inv, err := gpu.Query(ctx, program)
 	if err != nil && !errors.Is(err, gpu.ErrNone) {
@@ -138,7 +139,7 @@ func findGPUs(ctx context.Context, cfg agentapi.Config, log *slog.Logger) (*agen
 			log.Error("GPU is left out", "gpu", g.Index, "err", g.Fault)
 		}
 	}
-	d := &agent.Devices{Inventory: inv}
+	d := &machine.Devices{Inventory: inv}
 	if cfg.Runtime != "containerd" || inv.Source != "nvml" {
 		return d, nil
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/sbatchd/sbatchd/runtime/agent"
+	"github.com/sbatchd/sbatchd/runtime/agent/machine"
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/runtime/shim"
 )
@@ -42,8 +42,8 @@ func runShim(c *cli.Context) error {
 		if dir, err = readDir(os.Stdin); err != nil || dir == "" {
 			return err // no job came: the agent has ended
 		}
-		pipe := os.NewFile(agent.ReadyFD, "ready")
-		syscall.CloseOnExec(agent.ReadyFD)
+		pipe := os.NewFile(machine.ReadyFD, "ready")
+		syscall.CloseOnExec(machine.ReadyFD)
 		ready = func() {
 			_, _ = pipe.Write([]byte{1}) // nobody listens once the agent was restarted
 			pipe.Close()
@@ -52,7 +52,7 @@ func runShim(c *cli.Context) error {
 	if dir == "" {
 		return errors.New("--dir is missing")
 	}
-	out, err := agent.ShimLog(dir)
+	out, err := machine.ShimLog(dir)
 	if err != nil {
 		return err
 	}

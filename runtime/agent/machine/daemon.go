@@ -1,4 +1,4 @@
-package agent
+package machine
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	for {
 		if d.up() {
 			backoff.Reset()
-			if err := sleep(ctx, daemonLook); err != nil {
+			if err := pause(ctx, daemonLook); err != nil {
 				return err
 			}
 			continue
@@ -51,7 +51,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		d.log.Warn("containerd is not up", "err", err)
-		if err := sleep(ctx, backoff.Next()); err != nil {
+		if err := pause(ctx, backoff.Next()); err != nil {
 			return err
 		}
 	}
@@ -94,6 +94,17 @@ func (d *Daemon) await(ctx context.Context, ended <-chan error) error {
 	select {
 	case err := <-ended:
 		return fmt.Errorf("containerd ended: %w", err)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}

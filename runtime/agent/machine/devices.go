@@ -1,4 +1,4 @@
-package agent
+package machine
 
 import (
 	"context"
@@ -10,8 +10,16 @@ import (
 
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/runtime/attempt"
+	"github.com/sbatchd/sbatchd/runtime/container"
 	"github.com/sbatchd/sbatchd/runtime/gpu"
 )
+
+// GPUSetup is how a job gets its GPUs.
+type GPUSetup struct {
+	CDI     []string
+	Devices []container.Device
+	Env     []string
+}
 
 // Devices gives jobs their GPUs.
 type Devices struct {

@@ -1,4 +1,8 @@
-package agent
+// Package journal is the agent's small memory, a file of JSON lines: reports that are
+// not acknowledged, orders that were done, attempts that are over, the highest
+// leadership epoch seen. Lines are synced where forgetting would do harm, and the file
+// is written anew when most of it is history.
+package journal
 
 import (
 	"bufio"
@@ -17,43 +21,44 @@ import (
 	"github.com/sbatchd/sbatchd/runtime/attempt"
 )
 
-const journalFile = "journal.jsonl"
+const fileName = "journal.jsonl"
 
 // compactAfter is how many lines a journal may have beyond twice what is live.
 const compactAfter = 512
 
 // entry is one line of the journal; one field of it is set.
 type entry struct {
-	Report  []byte `json:"report,omitempty"` // a Report, until Ack
-	Ack     uint64 `json:"ack,omitempty"`    // seq of a report that need not be sent again
-	Order   *seen  `json:"order,omitempty"`
-	Epoch   uint64 `json:"epoch,omitempty"`   // highest leadership epoch seen
-	Release *key   `json:"release,omitempty"` // the attempt is over for good
-	Seq     uint64 `json:"seq,omitempty"`     // last report number, kept over compaction
+	Report  []byte   `json:"report,omitempty"` // a Report, until Ack
+	Ack     uint64   `json:"ack,omitempty"`    // seq of a report that need not be sent again
+	Order   *seen    `json:"order,omitempty"`
+	Epoch   uint64   `json:"epoch,omitempty"`   // highest leadership epoch seen
+	Release *Attempt `json:"release,omitempty"` // the attempt is over for good
+	Seq     uint64   `json:"seq,omitempty"`     // last report number, kept over compaction
 }
 
 // seen is an order that was done, by its id.
 type seen struct {
-	ID  uint64 `json:"id"`
-	Key key    `json:"key"`
+	ID  uint64  `json:"id"`
+	Key Attempt `json:"key"`
 }
 
-// key is an attempt as a map key.
-type key struct {
+// Attempt is an attempt as a map key.
+type Attempt struct {
 	Job     uint32 `json:"job"`
 	Restart uint32 `json:"restart"`
 }
 
-func keyOf(a *agentapi.Attempt) key { return key{a.GetJob(), a.GetRestart()} }
+// Of is the attempt that a message names.
+func Of(a *agentapi.Attempt) Attempt { return Attempt{a.GetJob(), a.GetRestart()} }
 
-func (k key) String() string { return fmt.Sprintf("%d.%d", k.Job, k.Restart) }
+// String is <job>.<restart>, the attempt's name in folders.
+func (k Attempt) String() string { return fmt.Sprintf("%d.%d", k.Job, k.Restart) }
 
-func (k key) proto() *agentapi.Attempt { return agentapi.NewAttempt(k.Job, k.Restart) }
+// Proto is the attempt in a message.
+func (k Attempt) Proto() *agentapi.Attempt { return agentapi.NewAttempt(k.Job, k.Restart) }
 
-// journal is the agent's small memory: reports that are not acknowledged, orders
-// that were done, attempts that are over. A file of JSON lines, synced where
-// forgetting would do harm.
-type journal struct {
+// Journal is one agent's. All methods may be called from several goroutines.
+type Journal struct {
 	path string
 
 	mu       sync.Mutex // protects the fields below; held over the file's writes, which order them
@@ -62,14 +67,15 @@ type journal struct {
 	seq      uint64
 	epoch    uint64
 	reports  map[uint64]*agentapi.Report
-	orders   map[uint64]key
+	orders   map[uint64]Attempt
 	released map[uint32]uint32 // job -> highest restart that is over
 }
 
-func openJournal(dir string) (*journal, error) {
-	j := &journal{
-		path:    filepath.Join(dir, journalFile),
-		reports: map[uint64]*agentapi.Report{}, orders: map[uint64]key{}, released: map[uint32]uint32{},
+// Open loads the journal of a folder, making it on first use.
+func Open(dir string) (*Journal, error) {
+	j := &Journal{
+		path:    filepath.Join(dir, fileName),
+		reports: map[uint64]*agentapi.Report{}, orders: map[uint64]Attempt{}, released: map[uint32]uint32{},
 	}
 	if err := j.load(); err != nil {
 		return nil, fmt.Errorf("journal %s: %w", j.path, err)
@@ -81,7 +87,7 @@ func openJournal(dir string) (*journal, error) {
 }
 
 // load replays the file. A last line without its end was never acted upon.
-func (j *journal) load() error {
+func (j *Journal) load() error {
 	f, err := os.Open(j.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -106,7 +112,7 @@ func (j *journal) load() error {
 	}
 }
 
-func (j *journal) apply(e entry) error {
+func (j *Journal) apply(e entry) error {
 	j.epoch, j.seq = max(j.epoch, e.Epoch), max(j.seq, e.Seq)
 	delete(j.reports, e.Ack)
 	if e.Order != nil && e.Order.Key.Restart >= j.released[e.Order.Key.Job] {
@@ -132,10 +138,10 @@ func (j *journal) apply(e entry) error {
 }
 
 // compact writes a new file with what is live.
-func (j *journal) compact() error {
+func (j *Journal) compact() error {
 	live := []entry{{Epoch: j.epoch, Seq: j.seq}}
 	for job, restart := range j.released {
-		live = append(live, entry{Release: &key{job, restart - 1}})
+		live = append(live, entry{Release: &Attempt{job, restart - 1}})
 	}
 	for id, k := range j.orders {
 		live = append(live, entry{Order: &seen{id, k}})
@@ -155,7 +161,7 @@ func (j *journal) compact() error {
 		}
 		data = append(append(data, line...), '\n')
 	}
-	if err := attempt.WriteBytes(filepath.Dir(j.path), journalFile, data, true); err != nil {
+	if err := attempt.WriteBytes(filepath.Dir(j.path), fileName, data, true); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0)
@@ -170,7 +176,7 @@ func (j *journal) compact() error {
 }
 
 // append writes a line and applies it. With sync it is on disk on return.
-func (j *journal) append(e entry, sync bool) error {
+func (j *Journal) append(e entry, sync bool) error {
 	line, err := json.Marshal(e)
 	if err == nil {
 		_, err = j.file.Write(append(line, '\n'))
@@ -191,8 +197,8 @@ func (j *journal) append(e entry, sync bool) error {
 	return nil
 }
 
-// report numbers a report and keeps it until acked.
-func (j *journal) report(r *agentapi.Report) error {
+// Report numbers a report and keeps it until acked.
+func (j *Journal) Report(r *agentapi.Report) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	r.Seq = j.seq + 1
@@ -203,8 +209,8 @@ func (j *journal) report(r *agentapi.Report) error {
 	return j.append(entry{Report: data}, true)
 }
 
-// ack forgets a report. Unsynced: at worst it is sent again.
-func (j *journal) ack(seq uint64) error {
+// Ack forgets a report. Unsynced: at worst it is sent again.
+func (j *Journal) Ack(seq uint64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if _, ok := j.reports[seq]; !ok {
@@ -213,14 +219,14 @@ func (j *journal) ack(seq uint64) error {
 	return j.append(entry{Ack: seq}, false)
 }
 
-// pending are the reports to send, oldest first.
-func (j *journal) pending() []*agentapi.Report {
+// Pending are the reports to send, oldest first.
+func (j *Journal) Pending() []*agentapi.Report {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.pendingLocked()
 }
 
-func (j *journal) pendingLocked() []*agentapi.Report {
+func (j *Journal) pendingLocked() []*agentapi.Report {
 	out := make([]*agentapi.Report, 0, len(j.reports))
 	for _, r := range j.reports {
 		out = append(out, r)
@@ -234,37 +240,37 @@ func (j *journal) pendingLocked() []*agentapi.Report {
 	return out
 }
 
-// done remembers that an order was carried out.
-func (j *journal) done(id uint64, k key) error {
+// Done remembers that an order was carried out.
+func (j *Journal) Done(id uint64, k Attempt) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.append(entry{Order: &seen{id, k}}, true)
 }
 
-// wasDone says whether an order was carried out before.
-func (j *journal) wasDone(id uint64) bool {
+// WasDone says whether an order was carried out before.
+func (j *Journal) WasDone(id uint64) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	_, ok := j.orders[id]
 	return ok
 }
 
-// release remembers that an attempt is over, so that it never runs again.
-func (j *journal) release(k key) error {
+// Release remembers that an attempt is over, so that it never runs again.
+func (j *Journal) Release(k Attempt) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.append(entry{Release: &k}, true)
 }
 
-// isReleased says whether an attempt, or a later one of its job, is over.
-func (j *journal) isReleased(k key) bool {
+// IsReleased says whether an attempt, or a later one of its job, is over.
+func (j *Journal) IsReleased(k Attempt) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return k.Restart < j.released[k.Job]
 }
 
-// sawEpoch takes note of a leadership epoch and says whether it is current.
-func (j *journal) sawEpoch(epoch uint64) (current bool, err error) {
+// SawEpoch takes note of a leadership epoch and says whether it is current.
+func (j *Journal) SawEpoch(epoch uint64) (current bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if epoch <= j.epoch {
@@ -273,13 +279,15 @@ func (j *journal) sawEpoch(epoch uint64) (current bool, err error) {
 	return true, j.append(entry{Epoch: epoch}, true)
 }
 
-func (j *journal) lastEpoch() uint64 {
+// Epoch is the highest leadership epoch seen.
+func (j *Journal) Epoch() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.epoch
 }
 
-func (j *journal) close() error {
+// Close closes the file.
+func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.file.Close()

@@ -1,4 +1,8 @@
-package agent
+// Package machine is what the agent has around it: the hardware it reports, the GPUs
+// it gives out, its own containerd, the way to the outside, and the start of shims. The
+// program sbatchd-node puts these together with the agent, which knows them as
+// functions of its Config.
+package machine
 
 import (
 	"bufio"
