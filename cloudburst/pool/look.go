@@ -73,12 +73,10 @@ func (p *Pool) look(ctx context.Context, a *account) error {
 	a.lookFail, a.looked, a.nextLook = 0, began, began.Add(p.cfg.Idle)
 	p.mu.Unlock()
 
-	listed := map[cloudburst.Tag]cloudburst.Instance{}
+	listed := map[cloudburst.Tag][]cloudburst.Instance{}
 	for _, i := range all {
-		if i.Tag.Of(before.ClusterUUID) && i.Epoch <= before.Epoch {
-			if have, twice := listed[i.Tag]; !twice || !have.Live() {
-				listed[i.Tag] = i
-			}
+		if i.Live() && i.Tag.Of(before.ClusterUUID) && i.Epoch <= before.Epoch {
+			listed[i.Tag] = append(listed[i.Tag], i)
 		}
 	}
 	after := p.cfg.Ledger.Snapshot()
@@ -90,40 +88,42 @@ func (p *Pool) look(ctx context.Context, a *account) error {
 		if r.Provider != a.name || !r.Live() || !now[r.Tag].Live() {
 			continue
 		}
-		i, is := listed[r.Tag]
+		found := listed[r.Tag]
 		delete(listed, r.Tag)
-		if err := p.compare(ctx, before, a, r, i, is && i.Live(), began); err != nil {
+		if err := p.compare(ctx, before, a, r, found, began); err != nil {
 			return err
 		}
 	}
-	for tag, i := range listed {
-		if r, known := now[tag]; known && r.Live() || !i.Live() {
-			continue // rented while we looked, or gone and known to be
+	for tag, found := range listed {
+		if r, known := now[tag]; known && r.Live() {
+			continue // rented while we looked
 		}
-		if err := p.unknown(ctx, after, a, i, now[tag]); err != nil {
+		if err := p.unknown(ctx, after, a, found[0], now[tag]); err != nil {
 			return err
 		}
 	}
 	return p.extend(ctx, after, a)
 }
 
-// compare makes one row agree with what the list shows of it.
-func (p *Pool) compare(ctx context.Context, s Snapshot, a *account, r Row, i cloudburst.Instance, is bool, began time.Time) error {
+// compare makes one row agree with what the list shows under its tag.
+func (p *Pool) compare(ctx context.Context, s Snapshot, a *account, r Row, found []cloudburst.Instance, began time.Time) error {
+	i, is, surplus := own(r, found)
 	p.mu.Lock()
 	busy := p.busy[string(r.Tag)]
-	if is {
+	if len(found) > 0 {
 		p.seen[r.Tag] = true
 	}
-	seen := p.seen[r.Tag]
+	settled := p.seen[r.Tag] || began.Sub(p.lastCreate(r)) >= a.settle()
 	var asked time.Time
 	if d := p.removals[r.Tag]; d != nil {
 		asked = d.asked
 	}
 	p.mu.Unlock()
-	settled := seen || began.Sub(r.IntentAt) >= a.settle()
 	switch {
 	case busy:
 		return nil // a create or delete of it is on its way
+	case len(surplus) > 0:
+		return p.removeSurplus(ctx, a, r, surplus)
 	case is && r.State == Deleting:
 		if r.ID == "" { // now it can be deleted
 			p.mu.Lock()
@@ -153,6 +153,56 @@ func (p *Pool) compare(ctx context.Context, s Snapshot, a *account, r Row, i clo
 		return p.gone(ctx, r.Tag, "the provider does not have the machine any more")
 	}
 	return nil
+}
+
+// own tells a row's machine from others under the same tag: a provider without
+// idempotent creates makes two when an answer was lost and the first came late.
+func own(r Row, found []cloudburst.Instance) (i cloudburst.Instance, is bool, surplus []cloudburst.Instance) {
+	if r.ID == "" {
+		if len(found) > 0 {
+			return found[0], true, nil // the rest is surplus once the row has its machine
+		}
+		return i, false, nil
+	}
+	for _, have := range found {
+		if have.ID == r.ID {
+			i, is = have, true
+		} else {
+			surplus = append(surplus, have)
+		}
+	}
+	return i, is, surplus
+}
+
+// removeSurplus deletes what a tag has beside its row's machine. Until a list
+// shows them no more, the row is left as it is.
+func (p *Pool) removeSurplus(ctx context.Context, a *account, r Row, surplus []cloudburst.Instance) error {
+	for _, i := range surplus {
+		p.log.Warn("a second machine under the same tag is given back", "node", r.Node, "provider", a.name, "instance", r.Tag, "id", string(i.ID))
+		if i.State == cloudburst.Stopping {
+			continue
+		}
+		err := p.call(ctx, a, "delete", func(ctx context.Context) error { return a.provider.Delete(ctx, i.ID) })
+		if err != nil && cloudburst.Class(err) != "not-found" {
+			p.log.Warn("delete", "node", r.Node, "provider", a.name, "id", string(i.ID), "err", clean(err))
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a.nextLook = earlier(a.nextLook, p.cfg.Now().Add(2*time.Second))
+	return nil
+}
+
+// lastCreate is the latest moment at which a create of a row's machine may have
+// had its effect. The caller holds p.mu.
+func (p *Pool) lastCreate(r Row) time.Time {
+	last := r.IntentAt
+	for _, t := range []time.Time{p.began, p.created[r.Tag]} {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return last
 }
 
 // reclaimed says that the provider had announced to take a row's machine: then

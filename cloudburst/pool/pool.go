@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand"
 	"sync"
 	"time"
@@ -44,12 +45,14 @@ type Pool struct {
 	mu       sync.Mutex
 	accounts map[string]*account
 	aside    map[string]*aside
-	busy     map[string]bool             // what a worker is at: tags, mostly
-	held     map[string]time.Time        // what a worker failed at: not again before then
-	tries    map[cloudburst.Tag]*try     // rows whose machine may or may not be there
-	removals map[cloudburst.Tag]*removal // rows being deleted
-	seen     map[cloudburst.Tag]bool     // machines that a List has shown
-	config   *partitions.Config          // last seen
+	busy     map[string]bool              // what a worker is at: tags, mostly
+	held     map[string]time.Time         // what a worker failed at: not again before then
+	tries    map[cloudburst.Tag]*try      // rows whose machine may or may not be there
+	removals map[cloudburst.Tag]*removal  // rows being deleted
+	seen     map[cloudburst.Tag]bool      // machines that a List has shown
+	created  map[cloudburst.Tag]time.Time // when the last create of a tag was answered
+	began    time.Time                    // of Run: creates of an earlier life were before it
+	config   *partitions.Config           // last seen
 }
 
 // try counts creates of a row that were not clearly answered.
@@ -87,7 +90,7 @@ func New(cfg Config) (*Pool, error) {
 		cfg: cfg, log: cfg.Log, calls: calls, wake: make(chan struct{}, 1),
 		accounts: map[string]*account{}, aside: map[string]*aside{}, busy: map[string]bool{}, held: map[string]time.Time{},
 		tries: map[cloudburst.Tag]*try{}, removals: map[cloudburst.Tag]*removal{},
-		seen: map[cloudburst.Tag]bool{},
+		seen: map[cloudburst.Tag]bool{}, created: map[cloudburst.Tag]time.Time{},
 	}, nil
 }
 
@@ -98,6 +101,9 @@ const breath = 50 * time.Millisecond
 // Run reconciles until ctx ends; it returns when all of its calls have. One
 // controller at a time may run it: the one that leads.
 func (p *Pool) Run(ctx context.Context) error {
+	p.mu.Lock()
+	p.began = p.cfg.Now()
+	p.mu.Unlock()
 	changed, stop := p.cfg.Ledger.Watch()
 	defer stop()
 	var workers sync.WaitGroup
@@ -319,9 +325,7 @@ func (p *Pool) reconfigured(c *partitions.Config) (cured []string) {
 func (p *Pool) forget(rows map[cloudburst.Tag]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for tag := range p.seen {
-		if !rows[tag] {
-			delete(p.seen, tag)
-		}
-	}
+	gone := func(tag cloudburst.Tag) bool { return !rows[tag] && !p.busy[string(tag)] }
+	maps.DeleteFunc(p.seen, func(tag cloudburst.Tag, _ bool) bool { return gone(tag) })
+	maps.DeleteFunc(p.created, func(tag cloudburst.Tag, _ time.Time) bool { return gone(tag) })
 }

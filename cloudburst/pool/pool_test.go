@@ -260,6 +260,35 @@ func TestCreateThatFailsAfterMakingTheMachine(t *testing.T) {
 	}
 }
 
+// A provider that answers with an error and makes the machine long after: while
+// it is on its way, a second one may be made under the same tag. In the end
+// there is exactly what the ledger says.
+func TestMachinesThatComeLate(t *testing.T) {
+	t.Parallel()
+	for _, late := range []time.Duration{time.Second, 10 * time.Second, 3 * time.Minute} {
+		for _, err := range []error{cloudburst.ErrTransient, cloudburst.ErrNoCapacity, cloudburst.ErrQuota} {
+			t.Run(late.String()+" "+cloudburst.Class(err), func(t *testing.T) {
+				t.Parallel()
+				bubble(t, slow(), func(w *world) {
+					w.cloud.Fail(fake.Fault{Op: "create", Times: 2, Err: err, After: true, Late: late})
+					w.books.up("spot-1")
+					time.Sleep(20 * time.Minute)
+					if n := w.books.node("spot-1"); n.Instance != "" {
+						w.books.down("spot-1", "idle for SuspendTime")
+					}
+					time.Sleep(20 * time.Minute)
+					if live := w.cloud.Live(); len(live) != 0 {
+						w.Errorf("live %v; story %s", live, w.books.told())
+					}
+					if rows := w.books.live(); len(rows) != 0 {
+						w.Errorf("rows %v", rows)
+					}
+				})
+			})
+		}
+	}
+}
+
 func TestHundredNodesHalfOfTheAnswersLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -162,8 +162,11 @@ func (p *Pool) create(ctx context.Context, s Snapshot, r Row, c *partitions.Pool
 			made, err = a.provider.Create(ctx, req)
 			return err
 		})
+		p.mu.Lock()
+		p.created[r.Tag] = p.cfg.Now()
+		p.mu.Unlock()
 		if err == nil {
-			return p.created(ctx, r, c, made, begun)
+			return p.rented(ctx, r, c, made, begun)
 		}
 		if ctx.Err() != nil {
 			return err // the next start finds the intent
@@ -249,9 +252,9 @@ func (p *Pool) request(s Snapshot, r Row, c *partitions.Pool, o cloudburst.Offer
 	return req, nil
 }
 
-// created writes the provider's answer into the ledger. A machine dearer than
+// rented writes the provider's answer into the ledger. A machine dearer than
 // its pool allows goes straight back.
-func (p *Pool) created(ctx context.Context, r Row, c *partitions.Pool, i cloudburst.Instance, begun time.Time) error {
+func (p *Pool) rented(ctx context.Context, r Row, c *partitions.Pool, i cloudburst.Instance, begun time.Time) error {
 	p.mu.Lock()
 	delete(p.tries, r.Tag)
 	p.mu.Unlock()
@@ -344,7 +347,7 @@ func (p *Pool) again(ctx context.Context, tag cloudburst.Tag) error {
 	for _, i := range all {
 		if i.Tag == r.Tag && i.Live() {
 			p.log.Info("found the machine of an intent", "node", r.Node, "instance", r.Tag, "id", string(i.ID))
-			return p.created(ctx, r, c, i, p.cfg.Now())
+			return p.rented(ctx, r, c, i, p.cfg.Now())
 		}
 	}
 	choices, err := p.offers(ctx, a, c, n)

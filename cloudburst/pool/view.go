@@ -202,13 +202,16 @@ func (p *Pool) Leaks(ctx context.Context) Comparison {
 			}
 			out.Listed++
 			listed[i.Tag] = true
+			why := "the provider has it, the ledger does not"
 			if r, known := rows[i.Tag]; known && r.Live() {
-				out.Tracked++
-				continue
+				if r.ID == "" || r.ID == i.ID {
+					out.Tracked++
+					continue
+				}
+				why = "a second machine under the same tag"
 			}
 			out.Leaks = append(out.Leaks, Leak{
-				Provider: name, ID: i.ID, Tag: i.Tag, State: i.State, Price: i.Price, Since: i.CreatedAt,
-				Leaked: true, Why: "the provider has it, the ledger does not",
+				Provider: name, ID: i.ID, Tag: i.Tag, State: i.State, Price: i.Price, Since: i.CreatedAt, Leaked: true, Why: why,
 			})
 		}
 		for _, r := range before.Rows {

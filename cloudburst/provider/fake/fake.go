@@ -56,6 +56,7 @@ type Fault struct {
 	Times int           // how many calls it hits; 0 is 1, negative is for ever
 	Err   error         // what the call answers
 	After bool          // the call really takes effect before it fails
+	Late  time.Duration // with After, of a create: the effect comes this much later than the answer
 	Delay time.Duration // the call takes this much longer, or until ctx ends
 	Pool  string        // creates of this pool only; "" is all
 }
@@ -187,7 +188,7 @@ func (c *Cloud) Reclaim(node string, notice time.Duration) int {
 	defer c.mu.Unlock()
 	now, n := time.Now(), 0
 	for _, m := range c.sorted() {
-		if m.req.NodeName == node && m.state(now) != cloudburst.Gone {
+		if m.req.NodeName == node && m.there(now) {
 			m.reclaimAt(now.Add(notice), notice)
 			n++
 		}
@@ -213,7 +214,7 @@ func (c *Cloud) Live() []cloudburst.Instance {
 	now := time.Now()
 	var out []cloudburst.Instance
 	for _, m := range c.sorted() {
-		if m.state(now) != cloudburst.Gone {
+		if m.there(now) {
 			out = append(out, m.view(now))
 		}
 	}
@@ -290,6 +291,7 @@ func (c *Cloud) tell() time.Time {
 	}
 	for _, m := range c.sorted() {
 		state, view, req := m.state(now), m.view(now), m.req
+		later(m.created)
 		if state == cloudburst.Running && !m.toldBoot && c.onBoot != nil {
 			m.toldBoot = true
 			boot := c.onBoot
@@ -361,6 +363,11 @@ func (m *machine) reclaimAt(at time.Time, notice time.Duration) {
 	if notice > 0 {
 		m.notice = at.Add(-notice)
 	}
+}
+
+// there says whether the machine exists: one of a late create does not yet.
+func (m *machine) there(now time.Time) bool {
+	return !m.created.After(now) && m.state(now) != cloudburst.Gone
 }
 
 func (m *machine) state(now time.Time) cloudburst.State {

@@ -67,7 +67,7 @@ func (p *provider) call(ctx context.Context, op, arg, pool string, effect func(n
 		case f == nil || f.Err == nil && !f.After:
 			err = effect(time.Now())
 		case f.After:
-			if err = effect(time.Now()); err == nil {
+			if err = effect(time.Now().Add(f.Late)); err == nil {
 				err = f.Err
 				c.mu.Unlock()
 				if slow := sleep(ctx, delay); slow != nil {
@@ -137,7 +137,7 @@ func (p *provider) Offers(ctx context.Context, w cloudburst.Want) ([]cloudburst.
 func (c *Cloud) used(id cloudburst.OfferID, now time.Time) int {
 	n := 0
 	for _, m := range c.instances {
-		if m.req.Offer.ID == id && m.state(now) != cloudburst.Gone {
+		if m.req.Offer.ID == id && m.there(now) {
 			n++
 		}
 	}
@@ -150,7 +150,7 @@ func (p *provider) Create(ctx context.Context, r cloudburst.Request) (cloudburst
 	err := p.call(ctx, "create", string(r.Tag), r.Pool, func(now time.Time) error {
 		c := p.cloud
 		for _, m := range c.sorted() {
-			if m.req.Tag == r.Tag && m.state(now) != cloudburst.Gone {
+			if m.req.Tag == r.Tag && m.there(now) {
 				out = m.view(now)
 				return nil
 			}
@@ -200,7 +200,7 @@ func (p *provider) List(ctx context.Context) ([]cloudburst.Instance, error) {
 func (p *provider) Delete(ctx context.Context, id cloudburst.InstanceID) error {
 	return p.call(ctx, "delete", string(id), "", func(now time.Time) error {
 		m, ok := p.cloud.instances[id]
-		if !ok || m.state(now) == cloudburst.Gone || !m.deleted.IsZero() {
+		if !ok || !m.there(now) || !m.deleted.IsZero() {
 			return nil
 		}
 		m.deleted = now
