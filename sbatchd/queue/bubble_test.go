@@ -57,11 +57,14 @@ func load(t *testing.T, text string) *partitions.Config {
 func inBubble(t *testing.T, conf string, body func(h *house)) {
 	t.Helper()
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { body(openHouse(t, newMemory(), load(t, conf))) })
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := openHouse(t, newMemory(), load(t, conf))
+		body(h)
+	})
 }
 
-// openHouse starts a queue on what m holds.
-func openHouse(t *testing.T, m *memory, cfg *partitions.Config) *house {
+// openHouse starts a queue on what m holds; stop ends it before the test does.
+func openHouse(t *testing.T, m *memory, cfg *partitions.Config) (h *house, stop func()) {
 	t.Helper()
 	q, err := queue.Open(t.Context(), cfg, m, time.Now, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -76,8 +79,9 @@ func openHouse(t *testing.T, m *memory, cfg *partitions.Config) *house {
 			}
 		})
 	}
-	t.Cleanup(func() { cancel(); wg.Wait() })
-	return &house{q, t, m}
+	stop = func() { cancel(); wg.Wait() }
+	t.Cleanup(stop)
+	return &house{q, t, m}, stop
 }
 
 // pass lets time go by while the agents of the named nodes speak.
