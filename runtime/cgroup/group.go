@@ -101,7 +101,7 @@ func (g *Group) Procs() ([]int, error) {
 				return ignoreGone(err)
 			}
 			text, err := os.ReadFile(filepath.Join(path, "cgroup.procs"))
-			for _, field := range strings.Fields(string(text)) {
+			for field := range strings.FieldsSeq(string(text)) {
 				if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
 					seen[pid] = true
 				}

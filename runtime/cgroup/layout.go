@@ -87,7 +87,7 @@ func parseMounts(r io.Reader) (*Layout, error) {
 		case "cgroup2":
 			l.v2 = at
 		case "cgroup":
-			for _, option := range strings.Split(tail[2], ",") {
+			for option := range strings.SplitSeq(tail[2], ",") {
 				if slices.Contains(controllers, option) || option == "devices" {
 					l.v1[option] = at
 				}
@@ -128,7 +128,7 @@ func (l *Layout) Of(pid int) (*Group, error) {
 		return nil, err
 	}
 	g := &Group{v1: map[string]string{}}
-	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n") {
 		fields := strings.SplitN(line, ":", 3)
 		if len(fields) != 3 {
 			return nil, fmt.Errorf("cgroup of process %d: bad line %q", pid, line)
@@ -136,7 +136,7 @@ func (l *Layout) Of(pid int) (*Group, error) {
 		if fields[0] == "0" && fields[1] == "" && l.v2.dir != "" {
 			g.v2 = l.v2.path(fields[2])
 		}
-		for _, controller := range strings.Split(fields[1], ",") {
+		for controller := range strings.SplitSeq(fields[1], ",") {
 			if at, ok := l.v1[controller]; ok && slices.Contains(controllers, controller) {
 				g.v1[controller] = at.path(fields[2])
 			}
@@ -182,7 +182,7 @@ func (l *Layout) Beside(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, line := range strings.Split(string(text), "\n") {
+	for line := range strings.SplitSeq(string(text), "\n") {
 		if own, ok := strings.CutPrefix(line, "0::"); ok {
 			return path.Join("/", path.Dir(own), name), nil
 		}

@@ -167,7 +167,7 @@ func evacuate(dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, pid := range strings.Fields(string(text)) {
+	for pid := range strings.FieldsSeq(string(text)) {
 		if err := write(filepath.Join(leaf, "cgroup.procs"), pid); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return err
 		}

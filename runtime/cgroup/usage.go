@@ -87,7 +87,7 @@ func keyed(file, key string) (uint64, error) {
 // Keyed finds a number in text made of "key number" lines, 0 when the key is
 // not there.
 func Keyed(text, key string) (uint64, error) {
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		if value, ok := strings.CutPrefix(line, key+" "); ok {
 			n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 64)
 			if err != nil {

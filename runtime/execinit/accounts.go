@@ -67,15 +67,16 @@ func prependLine(path, line string) error {
 		return errors.Join(fmt.Errorf("read %s: %w", path, err), f.Close())
 	}
 	name, _, _ := strings.Cut(line, ":")
-	text := line + "\n"
+	var text strings.Builder
+	text.WriteString(line + "\n")
 	for _, l := range strings.SplitAfter(string(old), "\n") {
 		if l != "" && !strings.HasPrefix(l, name+":") {
-			text += l
+			text.WriteString(l)
 		}
 	}
-	_, err = f.WriteAt([]byte(text), 0)
+	_, err = f.WriteAt([]byte(text.String()), 0)
 	if err == nil {
-		err = f.Truncate(int64(len(text)))
+		err = f.Truncate(int64(len(text.String())))
 	}
 	return errors.Join(err, f.Close())
 }

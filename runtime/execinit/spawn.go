@@ -81,13 +81,9 @@ func (i *initProcess) spawnHere(l launch) (int, chan Result, error) {
 		return 0, nil, err
 	}
 	stderr := streams[2]
-	if err := unix.Chdir(l.cwd); err != nil {
-		complain(stderr, "couldn't chdir to `%s': %s: going to /tmp instead", l.cwd, text(err))
-		if err := unix.Chdir("/tmp"); err != nil {
-			complain(stderr, "couldn't chdir to /tmp either. dying.")
-			done <- Result{Code: 1}
-			return 0, done, nil
-		}
+	if !enterFolder(l.cwd, stderr) {
+		done <- Result{Code: 1}
+		return 0, done, nil
 	}
 	path, err := lookPath(l.argv[0], l.env)
 	if err == nil {
@@ -105,6 +101,20 @@ func (i *initProcess) spawnHere(l launch) (int, chan Result, error) {
 	}
 	done <- Result{Code: int(errno)}
 	return 0, done, nil
+}
+
+// enterFolder changes to the script's folder, or as Slurm does to /tmp.
+func enterFolder(dir string, stderr *os.File) bool {
+	err := unix.Chdir(dir)
+	if err == nil {
+		return true
+	}
+	complain(stderr, "couldn't chdir to `%s': %s: going to /tmp instead", dir, text(err))
+	if unix.Chdir("/tmp") == nil {
+		return true
+	}
+	complain(stderr, "couldn't chdir to /tmp either. dying.")
+	return false
 }
 
 // become changes this thread into the user. Raw system calls: those of package

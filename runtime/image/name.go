@@ -102,7 +102,7 @@ func CompareVersions(a, b string) (int, error) {
 
 func parseVersion(s string) ([]int, error) {
 	var parts []int
-	for _, part := range strings.Split(s, ".") {
+	for part := range strings.SplitSeq(s, ".") {
 		n, err := strconv.Atoi(part)
 		if err != nil || n < 0 {
 			return nil, fmt.Errorf("version %q is not dotted numbers", s)

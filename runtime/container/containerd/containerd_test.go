@@ -26,7 +26,7 @@ type node struct {
 func newNode(t *testing.T) *node {
 	t.Helper()
 	d := containerdtest.Start(t)
-	state, err := os.MkdirTemp("", "ctd-state-")
+	state, err := os.MkdirTemp("", "ctd-state-") //nolint:usetesting // its name must be short and its parents open
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -109,12 +109,12 @@ func TestDaemonDead(t *testing.T) {
 	n := newNode(t)
 	r := n.runtime(t)
 	spec := n.spec(t, "job-1.0", "echo ready; while [ ! -e /tmp/go ]; do sleep 0.05; done; echo done; exit 3")
-	c, err := r.Start(within(t, time.Minute), spec)
-	if err != nil {
+	if _, err := r.Start(within(t, time.Minute), spec); err != nil {
 		t.Fatal(err)
 	}
 	n.Kill()
-	if c, err = r.Load(within(t, time.Second), "job-1.0"); err != nil {
+	c, err := r.Load(within(t, time.Second), "job-1.0")
+	if err != nil {
 		t.Fatal(err)
 	}
 	ctx := within(t, 20*time.Second)

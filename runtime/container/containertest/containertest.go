@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -104,7 +105,7 @@ type suite struct {
 // openDir is a temporary folder that every user can reach, unlike t.TempDir.
 func openDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "containertest-")
+	dir, err := os.MkdirTemp("", "containertest-") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,10 +233,8 @@ func alive(t *testing.T, text string) bool {
 		if err != nil {
 			continue
 		}
-		for _, arg := range strings.Split(string(cmdline), "\x00") {
-			if arg == text {
-				return true
-			}
+		if slices.Contains(strings.Split(string(cmdline), "\x00"), text) {
+			return true
 		}
 	}
 	return false
@@ -261,7 +260,7 @@ func initPid(t *testing.T, c container.Container) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range strings.Split(string(status), "\n") {
+	for line := range strings.SplitSeq(string(status), "\n") {
 		if text, ok := strings.CutPrefix(line, "PPid:"); ok {
 			pid, err := strconv.Atoi(strings.TrimSpace(text))
 			if err != nil {

@@ -62,7 +62,7 @@ func (c *Container) Thaw(_ context.Context) error {
 		return g.Thaw()
 	}
 	mark := filepath.Join(c.dir, frozenFile)
-	if _, err := os.Lstat(mark); err != nil {
+	if _, err := os.Lstat(mark); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	init, _, err := c.Holder()

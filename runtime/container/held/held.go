@@ -239,12 +239,12 @@ func childOf(parent, inner int) int {
 		if err != nil {
 			continue
 		}
-		for _, field := range strings.Fields(string(text)) {
+		for field := range strings.FieldsSeq(string(text)) {
 			status, err := os.ReadFile(filepath.Join("/proc", field, "status"))
 			if err != nil {
 				continue
 			}
-			for _, line := range strings.Split(string(status), "\n") {
+			for line := range strings.SplitSeq(string(status), "\n") {
 				if pids, ok := strings.CutPrefix(line, "NSpid:"); ok {
 					chain := strings.Fields(pids)
 					if len(chain) > 0 && chain[len(chain)-1] == strconv.Itoa(inner) {

@@ -47,11 +47,10 @@ func (w watch) wait(ctx context.Context, pidfd int) (dead bool, err error) {
 		return false, err
 	}
 	var events [4096]byte
-	for {
-		if n, err := unix.Read(w.fd, events[:]); n <= 0 || err != nil {
-			return ready == 0, nil // drained: it does not block
-		}
+	for n := 1; n > 0; { // until drained: it does not block
+		n, _ = unix.Read(w.fd, events[:])
 	}
+	return ready == 0, nil
 }
 
 // poll returns the index of the first descriptor that is ready to read, or the

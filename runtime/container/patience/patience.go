@@ -25,7 +25,7 @@ const (
 	longPause  = time.Second
 )
 
-// ErrAgain, wrapped, makes an error one that may pass.
+// ErrAgain makes an error that wraps it one that may pass.
 var ErrAgain = errors.New("remains of an earlier attempt")
 
 // Do does something that needs containerd, again if containerd or its shim

@@ -112,7 +112,7 @@ func TestProcessAsUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIP process driver as another user: needs root to become one")
 	}
-	dir, err := os.MkdirTemp("/tmp", "sbatchd-as-user-")
+	dir, err := os.MkdirTemp("/tmp", "sbatchd-as-user-") //nolint:usetesting // another user must get into it
 	if err != nil {
 		t.Fatal(err)
 	}

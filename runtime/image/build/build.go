@@ -252,9 +252,7 @@ func (i *Image) WriteTar(out io.Writer, name string) error {
 		return err
 	}
 	blobs := map[digest.Digest][]byte{i.Digest: i.Manifest}
-	for d, blob := range i.blobs {
-		blobs[d] = blob
-	}
+	maps.Copy(blobs, i.blobs)
 	for _, d := range slices.Sorted(maps.Keys(blobs)) {
 		if err := add(path.Join("blobs", d.Algorithm().String(), d.Encoded()), blobs[d]); err != nil {
 			return err

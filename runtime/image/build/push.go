@@ -3,6 +3,7 @@ package build
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -40,13 +41,12 @@ func (i *Image) Push(ctx context.Context, client *http.Client, registry, reposit
 }
 
 func pushBlob(ctx context.Context, client *http.Client, root string, d digest.Digest, blob []byte) error {
-	res, err := send(ctx, client, http.MethodPost, root+"/blobs/uploads/", "", nil, http.StatusAccepted)
+	location, err := send(ctx, client, http.MethodPost, root+"/blobs/uploads/", "", nil, http.StatusAccepted)
 	if err != nil {
 		return err
 	}
-	location, err := res.Location()
-	if err != nil {
-		return err
+	if location == nil {
+		return errors.New("the registry does not say where to")
 	}
 	query := location.Query()
 	query.Set("digest", d.String())
@@ -55,7 +55,8 @@ func pushBlob(ctx context.Context, client *http.Client, root string, d digest.Di
 	return err
 }
 
-func send(ctx context.Context, client *http.Client, method, to, mediaType string, body []byte, want int) (*http.Response, error) {
+// send makes a request and returns the Location of the answer, nil for none.
+func send(ctx context.Context, client *http.Client, method, to, mediaType string, body []byte, want int) (*url.URL, error) {
 	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -75,5 +76,9 @@ func send(ctx context.Context, client *http.Client, method, to, mediaType string
 	if res.StatusCode != want {
 		return nil, fmt.Errorf("%s %s: %s: %s", method, to, res.Status, text)
 	}
-	return res, nil
+	location, err := res.Location()
+	if errors.Is(err, http.ErrNoLocation) {
+		return nil, nil
+	}
+	return location, err
 }

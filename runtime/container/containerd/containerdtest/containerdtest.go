@@ -46,7 +46,7 @@ func Start(t *testing.T) *Daemon {
 			t.Skipf("SKIP containerd: %s is not installed", program)
 		}
 	}
-	dir, err := os.MkdirTemp("", "ctd-")
+	dir, err := os.MkdirTemp("", "ctd-") //nolint:usetesting // a socket needs a short name
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func (d *Daemon) Mounts(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	var mounts []string
-	for _, line := range strings.Split(string(text), "\n") {
+	for line := range strings.SplitSeq(string(text), "\n") {
 		if strings.Contains(line, " "+filepath.Dir(d.State)+"/") {
 			mounts = append(mounts, line)
 		}
