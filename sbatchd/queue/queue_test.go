@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -91,6 +92,20 @@ func (m *memory) Jobs(context.Context, store.JobQuery) ([]store.JobRecord, error
 func (m *memory) Instances(context.Context, []string) ([]*node.Instance, error) { return nil, nil }
 func (m *memory) Events(context.Context, uint64, int) ([]store.Event, error)    { return m.log, nil }
 func (m *memory) Close() error                                                  { return nil }
+
+// runOf reads an attempt's row.
+func (m *memory) runOf(a job.Attempt) *job.Run {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.runs[a]
+}
+
+// story is every event so far.
+func (m *memory) story() []store.Event {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.log)
+}
 
 // house is a queue with its scheduler, on a config with one local pool.
 type house struct {
@@ -249,7 +264,7 @@ func TestReclaimRequeuesUnderTheSameID(t *testing.T) {
 	if j.Checkpoint.Number != 1 {
 		t.Errorf("checkpoint %d", j.Checkpoint.Number)
 	}
-	if r := h.m.runs[a]; r.State != job.Preempted || r.Saved.Number != 1 {
+	if r := h.m.runOf(a); r.State != job.Preempted || r.Saved.Number != 1 {
 		t.Errorf("first attempt recorded as %+v", r)
 	}
 	if ok, err := h.Ordered(t.Context(), a, nil); err != nil || ok {
@@ -264,8 +279,8 @@ func TestDeadNodeRequeues(t *testing.T) {
 	n, _ := h.Snapshot().Node("spot-1")
 	h.must(h.InstanceGone(t.Context(), n.Instance, "vanished"))
 	j := h.until(id, "restarted", func(j *job.Job) bool { return j.Restarts == 1 && j.State == job.Running })
-	if h.m.runs[a].State != job.NodeFail {
-		t.Errorf("attempt recorded as %s", h.m.runs[a].State)
+	if h.m.runOf(a).State != job.NodeFail {
+		t.Errorf("attempt recorded as %s", h.m.runOf(a).State)
 	}
 	_ = j
 	n, _ = h.Snapshot().Node("spot-1")
@@ -330,7 +345,7 @@ func TestCancel(t *testing.T) {
 		t.Errorf("%s %s", j.State, j.ExitCode)
 	}
 	denied := 0
-	for _, e := range h.m.log {
+	for _, e := range h.m.story() {
 		if e.Kind == "Denied" && e.Actor == "bob" {
 			denied++
 		}
@@ -411,7 +426,9 @@ func TestIDsAreNeverReused(t *testing.T) {
 	m := newMemory()
 	h := newHouse(t, m)
 	id := h.submit(submission())
+	m.mu.Lock()
 	delete(m.jobs, id) // purged
+	m.mu.Unlock()
 	again := newHouse(t, m)
 	if next := again.submit(submission()); next <= id {
 		t.Errorf("id %d after %d", next, id)

@@ -42,7 +42,7 @@ func TestSilentNode(t *testing.T) {
 			h.want(id, "RUNNING", job.ReasonNone)
 			h.pass(10 * time.Second)
 			h.want(id, "PENDING", job.ReasonResources)
-			if r := h.m.runs[a]; r.State != job.NodeFail || r.Free.IsZero() {
+			if r := h.m.runOf(a); r.State != job.NodeFail || r.Free.IsZero() {
 				h.t.Errorf("run %+v", r)
 			}
 		})

@@ -160,7 +160,7 @@ func TestO22ExitAfterANoticeIsPreempted(t *testing.T) {
 				h.must(h.NodeNotice(h.t.Context(), "spot-1", time.Now().Add(time.Minute)))
 				h.must(h.Ended(h.t.Context(), a, job.Exit{Reason: job.ExitScript}))
 				h.must(h.Finished(h.t.Context(), a))
-				if r := h.m.runs[a]; r.State != job.Preempted {
+				if r := h.m.runOf(a); r.State != job.Preempted {
 					h.t.Errorf("run is %s", r.State)
 				}
 				j := h.job(id)
@@ -197,7 +197,7 @@ func TestO23LostWorkerEndsTheGang(t *testing.T) {
 		h.must(h.Ended(h.t.Context(), a, job.Exit{Code: job.ExitCode{Signal: 15}, Reason: job.ExitKilled}))
 		h.must(h.Finished(h.t.Context(), a))
 		h.until(id, "again", func(j *job.Job) bool { return allocated(j) && j.Restarts == 1 })
-		if r := h.m.runs[a]; r.State != job.NodeFail {
+		if r := h.m.runOf(a); r.State != job.NodeFail {
 			h.t.Errorf("run is %s", r.State)
 		}
 	})

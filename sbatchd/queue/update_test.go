@@ -90,7 +90,7 @@ func TestRequeueFinished(t *testing.T) {
 		if again.Restart != 1 || h.job(id).ExitCode != (job.ExitCode{}) {
 			h.t.Errorf("attempt %s, job %+v", again, h.job(id))
 		}
-		if r := h.m.runs[a]; r.State != job.Failed || r.ExitCode.Status != 2 {
+		if r := h.m.runOf(a); r.State != job.Failed || r.ExitCode.Status != 2 {
 			h.t.Errorf("first run is now %+v", r)
 		}
 	})
