@@ -113,7 +113,6 @@ func (r *run) spec() *attempt.Spec {
 		User:         userOf(l.GetUser()),
 		Umask:        l.GetUmask(),
 		Rlimits:      rlimits(l.GetRlimits()),
-		Stdin:        l.GetStreams().GetInput(),
 		CPUs:         float64(l.GetCpus()),
 		MemoryMiB:    int64(l.GetMemoryMib()),
 		NetworkHost:  true,
@@ -435,8 +434,8 @@ func (r *run) tryRestore(ctx context.Context, dir string, restore bool) error {
 	return r.save(func(p *progress) { p.Restored = int32(m.Number) })
 }
 
-// writeScript puts the job's script where it can run it, with the restore hook
-// before it after a requeue. It returns what to start.
+// writeScript puts the job's script where it can run it. It returns what to start:
+// the script, or a prelude to it.
 func (r *run) writeScript() (string, error) {
 	u := r.launch.GetUser()
 	write := func(name string, data []byte) (string, error) {
@@ -450,18 +449,36 @@ func (r *run) writeScript() (string, error) {
 		return path, chown(path, u)
 	}
 	script, err := write(scriptFile, r.launch.GetScript())
-	hook := r.launch.GetCheckpoint().GetRestoreHook()
-	if err != nil || hook == "" || r.key.Restart == 0 {
-		return script, err
+	if err != nil {
+		return "", err
 	}
+	if text := r.prelude(script); text != "" {
+		return write("prelude_"+scriptFile, []byte(text))
+	}
+	return script, nil
+}
+
+// prelude is what the job's user does before the script, in the script's own process:
+// open the input file, with the user's rights, and run the restore hook after a
+// requeue. Empty for nothing.
+func (r *run) prelude(script string) string {
 	var b strings.Builder
-	b.WriteString("#!/bin/sh\n(\n")
-	for _, kv := range append(r.hookEnv(), fmt.Sprintf("SBATCHD_CHECKPOINT_NUMBER=%d", r.read().Restored)) {
-		name, value, _ := strings.Cut(kv, "=")
-		fmt.Fprintf(&b, "export %s=%s\n", name, quote(value))
+	if in := r.launch.GetStreams().GetInput(); in != "" && in != os.DevNull {
+		fmt.Fprintf(&b, "exec < %s || exit 1\n", quote(in))
 	}
-	fmt.Fprintf(&b, "%s\n) || exit\nexec %s \"$@\"\n", hook, quote(script))
-	return write("restore_"+scriptFile, []byte(b.String()))
+	if hook := r.launch.GetCheckpoint().GetRestoreHook(); hook != "" && r.key.Restart > 0 {
+		b.WriteString("(\n")
+		for _, kv := range append(r.hookEnv(), fmt.Sprintf("SBATCHD_CHECKPOINT_NUMBER=%d", r.read().Restored)) {
+			name, value, _ := strings.Cut(kv, "=")
+			fmt.Fprintf(&b, "export %s=%s\n", name, quote(value))
+		}
+		// Its input is not the script's.
+		fmt.Fprintf(&b, "%s\n) </dev/null || exit\n", hook)
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "#!/bin/sh\n" + b.String() + "exec " + quote(script) + " \"$@\"\n"
 }
 
 // quote makes one word of a shell command line.

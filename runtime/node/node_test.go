@@ -470,3 +470,44 @@ func TestUnwantedJobIsForgotten(t *testing.T) {
 		return os.IsNotExist(err)
 	})
 }
+
+func TestInput(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, nil)
+	in := filepath.Join(filepath.Dir(n.state), "it's in")
+	if err := os.WriteFile(in, []byte("given\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	a, b := agentapi.NewAttempt(90, 0), agentapi.NewAttempt(91, 0)
+	n.launch(a, "cat; echo $1", func(l *agentapi.Launch) {
+		l.Streams.Input, l.Args = in, []string{"a b"}
+	})
+	n.launch(b, "echo ran", func(l *agentapi.Launch) { l.Streams.Input = in + ".missing" })
+	n.c.finished(a)
+	if out := n.c.output(a, "out"); out != "given\na b\n" {
+		t.Errorf("output %q", out)
+	}
+	if e := n.c.exited(b); e.GetCode() == 0 {
+		t.Errorf("exit without its input: %v", e)
+	}
+	n.c.finished(b)
+	if out := n.c.output(b, "out"); out != "" {
+		t.Errorf("output %q", out)
+	}
+	// The file is opened with the rights of the job's user.
+	if os.Geteuid() != 0 {
+		return
+	}
+	if err := os.Chmod(in, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := agentapi.NewAttempt(92, 0)
+	n.launch(c, "cat", func(l *agentapi.Launch) {
+		l.Streams.Input = in
+		l.User.Uid, l.User.Gid = 65534, 65534
+	})
+	n.c.finished(c)
+	if out := n.c.output(c, "out"); out != "" {
+		t.Errorf("another user's file was read: %q", out)
+	}
+}
