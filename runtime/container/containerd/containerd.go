@@ -77,7 +77,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Runtime, error) {
 	if cfg.State, err = filepath.Abs(cfg.State); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(cfg.State, 0o711); err != nil {
+	if err := held.OpenState(cfg.State); err != nil {
 		return nil, err
 	}
 	if cfg.Init == "" {

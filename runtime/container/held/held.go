@@ -4,7 +4,8 @@
 // to be and what else must be cleaned up.
 //
 // Everything is read from the container's folder each time, so a Container is
-// as good after a restart as before. It must not talk to a daemon.
+// as good after a restart as before. It must not talk to a daemon. The kernel must
+// be Linux 5.4 or newer (pidfd).
 package held
 
 import (

@@ -102,6 +102,24 @@ func (c *Container) Remove() error {
 	return os.RemoveAll(hidden)
 }
 
+// OpenState makes a state folder if need be, and finishes the removals that
+// were cut off in it.
+func OpenState(state string) error {
+	if err := os.MkdirAll(state, 0o711); err != nil {
+		return err
+	}
+	hidden, err := filepath.Glob(filepath.Join(state, ".removed-*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range hidden {
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // IDs lists the containers whose folders are in a state folder.
 func IDs(state string) ([]string, error) {
 	entries, err := os.ReadDir(state)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,13 +25,16 @@ func awaitExit(ctx context.Context, pid int) error {
 	return err
 }
 
-// watch tells when a file appears in a folder.
+// watch tells when a file appears in a folder. Where the node has no inotify
+// left to give, fd is -1 and it looks now and then.
 type watch struct{ fd int }
+
+const glance = 5 * time.Millisecond
 
 func newWatch(dir string) (watch, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		return watch{}, fmt.Errorf("watch: %w", err)
+		return watch{-1}, nil //nolint:nilerr // see above
 	}
 	if _, err := unix.InotifyAddWatch(fd, dir, unix.IN_MOVED_TO); err != nil {
 		return watch{}, errors.Join(fmt.Errorf("watch %s: %w", dir, err), unix.Close(fd))
@@ -38,10 +42,22 @@ func newWatch(dir string) (watch, error) {
 	return watch{fd}, nil
 }
 
-func (w watch) close() { _ = unix.Close(w.fd) } // nothing is written to it
+func (w watch) close() {
+	if w.fd >= 0 {
+		_ = unix.Close(w.fd) // nothing is written to it
+	}
+}
 
 // wait returns when a file has appeared or the process of the pidfd died.
 func (w watch) wait(ctx context.Context, pidfd int) (dead bool, err error) {
+	if w.fd < 0 {
+		brief, cancel := context.WithTimeout(ctx, glance)
+		defer cancel()
+		if _, err := poll(brief, pidfd); err != nil {
+			return false, ctx.Err()
+		}
+		return true, nil
+	}
 	ready, err := poll(ctx, pidfd, w.fd)
 	if err != nil {
 		return false, err

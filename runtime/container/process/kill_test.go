@@ -18,7 +18,8 @@ import (
 
 // startAndHang is the process that starts a container and is then killed.
 func startAndHang(state, id, parent string) int {
-	r, err := process.New(process.Config{State: state, CgroupParent: parent}, slog.New(slog.DiscardHandler))
+	cfg := process.Config{State: state, CgroupParent: parent, NoNamespaces: parent == "", NoCgroups: parent == ""}
+	r, err := process.New(cfg, slog.New(slog.DiscardHandler))
 	if err == nil {
 		fmt.Println("starting")
 		_, err = r.Start(context.Background(), container.Spec{
@@ -39,13 +40,24 @@ func startAndHang(state, id, parent string) int {
 // it. What another process then finds is a script that ends as it should, or a
 // lost container in which nothing runs or ever will.
 func TestStarterKilled(t *testing.T) {
-	cfg := config(filepath.Join(t.TempDir(), "state"))
+	t.Run("Namespaces", func(t *testing.T) {
+		cfg := config(filepath.Join(t.TempDir(), "state"))
+		starterKilled(t, cfg, cfg.CgroupParent)
+	})
+	t.Run("Nothing", func(t *testing.T) {
+		cfg := config(filepath.Join(t.TempDir(), "state"))
+		cfg.NoNamespaces, cfg.NoCgroups = true, true
+		starterKilled(t, cfg, "")
+	})
+}
+
+func starterKilled(t *testing.T, cfg process.Config, parent string) {
 	d := driver(t, cfg)
 	r := d.New(t)
 	outcomes := map[string]int{}
 	for n := range 25 {
 		id := fmt.Sprintf("job-%d.0", n)
-		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "start", cfg.State, id, cfg.CgroupParent)
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "start", cfg.State, id, parent)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

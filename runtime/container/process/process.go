@@ -54,7 +54,7 @@ func New(cfg Config, log *slog.Logger) (*Runtime, error) {
 	if cfg.CgroupParent == "" {
 		cfg.CgroupParent = "/sbatchd"
 	}
-	if err := os.MkdirAll(cfg.State, 0o711); err != nil {
+	if err := held.OpenState(cfg.State); err != nil {
 		return nil, err
 	}
 	if len(cfg.Init) == 0 {
