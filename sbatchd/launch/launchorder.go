@@ -3,6 +3,7 @@ package launch
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"path"
@@ -17,6 +18,7 @@ import (
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
 	"github.com/sbatchd/sbatchd/sbatchd/state"
+	"github.com/sbatchd/sbatchd/slurmrest/auth"
 )
 
 // blobTimeout bounds reading a script from the store.
@@ -72,6 +74,9 @@ func (h *Hub) launchOrder(s *state.State, j *job.Job) (*agentapi.Order, error) {
 func (h *Hub) user(ctx context.Context, j *job.Job) (*agentapi.User, error) {
 	u := &agentapi.User{Uid: j.UID, Gid: j.GID, Groups: j.Groups, Name: j.User, Group: strconv.Itoa(int(j.GID)), Home: "/", Shell: "/bin/sh"}
 	account, err := h.Users.ByUID(ctx, j.UID)
+	if errors.Is(err, auth.ErrUnknownUser) {
+		return u, nil // a number is enough to run as
+	}
 	if err != nil {
 		return nil, fmt.Errorf("user of job %d: %w", j.ID.Raw, err)
 	}
