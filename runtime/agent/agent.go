@@ -208,7 +208,7 @@ func (a *Agent) removeStrays() error {
 			}
 		}
 	}
-	return nil
+	return a.removeShared()
 }
 
 func (a *Agent) start(r *run) {

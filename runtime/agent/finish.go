@@ -38,6 +38,9 @@ func (r *run) finish(ctx context.Context) error {
 	if err := r.removeContainer(ctx); err != nil {
 		return err
 	}
+	if err := r.closeShared(); err != nil {
+		return fmt.Errorf("job %s: %w", r.key, err)
+	}
 	if err := os.RemoveAll(r.runDir()); err != nil {
 		return fmt.Errorf("job %s: %w", r.key, err)
 	}

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
-	"github.com/sbatchd/sbatchd/runtime/asuser"
 	"github.com/sbatchd/sbatchd/runtime/attempt"
 	"github.com/sbatchd/sbatchd/runtime/checkpoint"
 	"github.com/sbatchd/sbatchd/runtime/container"
@@ -205,10 +204,13 @@ func (r *run) runDir() string { return filepath.Join(r.a.cfg.RunDir, r.key.Strin
 
 // workDir is where the job's work directory lies on the node.
 func (r *run) workDir() string {
-	if r.launch.GetWorkDirMode() == agentapi.WorkDir_WORKDIR_SHARED {
-		return filepath.Join(r.a.cfg.HostRoot, r.launch.GetWorkDir())
+	switch {
+	case r.launch.GetWorkDirMode() != agentapi.WorkDir_WORKDIR_SHARED:
+		return filepath.Join(r.runDir(), workFolder)
+	case r.a.cfg.HostRoot != "":
+		return r.sharedMount()
 	}
-	return filepath.Join(r.runDir(), workFolder)
+	return r.launch.GetWorkDir()
 }
 
 // checkpointDir is the directory a checkpoint saves: on the node, and as the job
@@ -226,8 +228,8 @@ func (r *run) checkpointDir() (onNode, inJob string) {
 	if rel, err := filepath.Rel(work, dir); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
 		return filepath.Join(r.workDir(), rel), dir
 	}
-	if r.launch.GetWorkDirMode() == agentapi.WorkDir_WORKDIR_SHARED {
-		return filepath.Join(r.a.cfg.HostRoot, dir), dir
+	if r.launch.GetWorkDirMode() == agentapi.WorkDir_WORKDIR_SHARED && r.a.cfg.HostRoot == "" {
+		return dir, dir
 	}
 	return filepath.Join(r.runDir(), ckptFolder), dir
 }
@@ -270,15 +272,14 @@ func (r *run) makeDirs(ctx context.Context, spec *attempt.Spec) error {
 			return err
 		}
 	}
-	switch {
-	case shared:
-		if err := r.checkShared(); err != nil {
-			return err
+	haveWork := true
+	if shared {
+		var err error
+		if haveWork, err = r.openShared(); err != nil {
+			return container.Fail(container.ErrInfra, err)
 		}
-	default:
-		if _, err := own(workFolder); err != nil {
-			return err
-		}
+	} else if _, err := own(workFolder); err != nil {
+		return err
 	}
 	if r.launch.GetWorkDirMode() == agentapi.WorkDir_WORKDIR_SYNC {
 		r.setPhase(phaseStaging)
@@ -286,11 +287,13 @@ func (r *run) makeDirs(ctx context.Context, spec *attempt.Spec) error {
 			return container.Fail(container.ErrInfra, err)
 		}
 	}
-	if canMount := os.Geteuid() == 0; canMount || shared {
+	switch canMount := os.Geteuid() == 0; {
+	case !haveWork: // the job starts in /tmp, as with Slurm
+	case canMount || shared:
 		if err := mount(r.workDir(), work); err != nil {
 			return err
 		}
-	} else {
+	default:
 		spec.Run.Cwd = r.workDir() // an agent that is not root cannot mount
 	}
 	if onNode, inJob := r.checkpointDir(); onNode == filepath.Join(r.runDir(), ckptFolder) {
@@ -320,25 +323,6 @@ func (r *run) makeWithin(dir, home, work string) error {
 		}
 	}
 	return container.Fail(container.ErrInfra, err)
-}
-
-// checkShared looks at a shared work directory with the user's rights.
-func (r *run) checkShared() error {
-	err := asuser.Do(r.owner(), func() error {
-		info, err := os.Stat(r.launch.GetWorkDir())
-		if r.a.cfg.HostRoot != "" {
-			return nil // seen through a folder that only root enters
-		}
-		if err == nil && !info.IsDir() {
-			err = unix.ENOTDIR
-		}
-		return err
-	})
-	if err != nil {
-		// Slurm starts such a job in /tmp; the driver does that and says so.
-		r.log.Info("work directory is not there", "err", err)
-	}
-	return nil
 }
 
 // under says whether a path is a folder, or lies below it.

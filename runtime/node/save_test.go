@@ -237,3 +237,65 @@ func TestSyncedWorkDir(t *testing.T) {
 		t.Error("staging out was not reported")
 	}
 }
+
+// TestSharedWorkDir has the submit host's files aside, as on a local node: the job sees
+// its directory at its own path, with its checkpoints in it, and no more than its user
+// may.
+func TestSharedWorkDir(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("mounts need root")
+	}
+	var host string
+	n := newNode(t, func(c *agentapi.Config) {
+		host = filepath.Join(filepath.Dir(c.NoticeFile), "aside", "host")
+		c.HostRoot = host
+	})
+	const uid = 65534
+	dir := filepath.Join(host, n.workDir())
+	for _, d := range []string{dir, filepath.Join(host, n.state+"-closed", "open")} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(d, uid, uid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, mode := range map[string]os.FileMode{filepath.Dir(host): 0o700, filepath.Join(host, n.state+"-closed"): 0o700} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shared := func(l *agentapi.Launch) {
+		l.WorkDirMode = agentapi.WorkDir_WORKDIR_SHARED
+		l.User.Uid, l.User.Gid = uid, uid
+		l.Checkpoint = &agentapi.CheckpointPlan{Dir: "ckpt", RestoreNumber: -1}
+	}
+	a := agentapi.NewAttempt(67, 0)
+	n.launch(a, "pwd; mkdir ckpt; echo 1 > ckpt/n; echo ready; sleep 60", shared)
+	n.c.written(a, "out", n.workDir()+"\nready\n")
+	n.order(a, &agentapi.Order{What: &agentapi.Order_Checkpoint{Checkpoint: &agentapi.Checkpoint{}}})
+	n.c.saved(a, "user")
+	n.killAgent()
+	n.order(a, &agentapi.Order{What: &agentapi.Order_Kill{Kill: &agentapi.Kill{}}})
+	n.c.finished(a)
+	n.release(a)
+	if text, err := os.ReadFile(filepath.Join(dir, "ckpt", "n")); err != nil || string(text) != "1\n" {
+		t.Errorf("the user's file: %q %v", text, err)
+	}
+
+	b := agentapi.NewAttempt(68, 0)
+	n.launch(b, "pwd", func(l *agentapi.Launch) {
+		shared(l)
+		l.WorkDir = n.state + "-closed/open"
+	})
+	n.c.finished(b)
+	if out := n.c.output(b, "out"); out != "/tmp\n" {
+		t.Errorf("a directory behind a closed one: the job ran in %q", out)
+	}
+	n.release(b)
+	text, err := os.ReadFile("/proc/self/mounts")
+	if err != nil || strings.Contains(string(text), "/var/spool/sbatchd/test-"+filepath.Base(filepath.Dir(n.state))) {
+		t.Errorf("mounts are left: %v", err)
+	}
+}
