@@ -47,7 +47,7 @@ func nodeOf(s *state.State, n *node.Node) pool.Node {
 	p := pool.Node{
 		Name: n.Name, Pool: n.Pool, Incarnation: n.Incarnation,
 		PoweringUp: n.Flags.Has(node.PoweringUp), PoweringDown: n.Flags.Has(node.PoweringDown),
-		Why: n.Reason, Instance: cloudburst.Tag(n.Instance), ReclaimAt: n.ReclaimAt, ResumeBy: n.ResumeBy,
+		Why: n.PowerWhy, Instance: cloudburst.Tag(n.Instance), ReclaimAt: n.ReclaimAt, ResumeBy: n.ResumeBy,
 	}
 	if !p.PoweringUp {
 		return p

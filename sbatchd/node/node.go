@@ -107,7 +107,9 @@ type Node struct {
 	AgentStart  time.Time `json:"agent_start,omitzero"`
 	LastBusy    time.Time `json:"last_busy,omitzero"`
 	PowerSince  time.Time `json:"power_since,omitzero"` // of the present power state
-	ReclaimAt   time.Time `json:"reclaim_at,omitzero"`
+	// PowerWhy is why the machine is being given back.
+	PowerWhy  string    `json:"power_why,omitempty"`
+	ReclaimAt time.Time `json:"reclaim_at,omitzero"`
 	// LastSeen is when the agent last spoke; it is refreshed in memory only.
 	LastSeen time.Time `json:"last_seen,omitzero"`
 	Version  string    `json:"version,omitempty"`

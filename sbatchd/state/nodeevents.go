@@ -231,7 +231,7 @@ func (e NodePoweringDown) apply(t *tx) error {
 		return err
 	}
 	n.Flags = n.Flags&^(node.PoweringUp|node.PowerDown) | node.PoweringDown
-	n.PowerSince = e.At
+	n.PowerSince, n.PowerWhy = e.At, e.Why
 	t.putNode(n)
 	return nil
 }
