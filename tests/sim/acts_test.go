@@ -13,6 +13,7 @@ import (
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/queue"
 	"github.com/sbatchd/sbatchd/slurmrest/auth"
+	"github.com/sbatchd/sbatchd/slurmrest/errno"
 )
 
 var (
@@ -32,7 +33,7 @@ func (w *world) act() {
 		{1, "time limit", w.relimit}, {3, "provider fault", w.providerFault}, {2, "no capacity", w.noCapacity}, {1, "heal", w.heal},
 		{3, "reclaim", w.reclaim}, {4, "cut link", w.cutLink}, {3, "kill agent", w.killAgent}, {2, "kill shim", w.killShim},
 		{1, "reboot", w.reboot}, {3, "kill controller", w.stop}, {3, "crash at commit", w.crashAtCommit},
-		{1, "node update", w.updateNode}, {1, "reconfigure", w.reconfigure}, {1, "rehearse", w.rehearse}, {2, "wait", w.wait},
+		{1, "node update", w.updateNode}, {1, "reconfigure", w.reconfigure}, {1, "rehearse", w.rehearse}, {2, "wait", w.wait}, {2, "resubmit", w.resubmit},
 	}
 	sum := 0
 	for _, d := range deeds {
@@ -92,13 +93,21 @@ func (w *world) submit() {
 		}
 	}
 	w.keys++
-	in := queue.Submission{
+	w.send(queue.Submission{
 		Spec: spec, Script: b.script(), Hold: w.rng.Intn(10) == 0, IdempotencyKey: fmt.Sprintf("key-%d", w.keys),
-	}
+	})
+}
+
+// send submits. Without an answer the client will ask again with the same key.
+func (w *world) send(in queue.Submission) {
 	w.ask(func(ctx context.Context, q *queue.Queue) error {
 		out, err := q.Submit(ctx, alice, in)
+		var refused errno.Errno
+		if errors.As(err, &refused) {
+			return err
+		}
 		if err != nil {
-			w.unsure++
+			w.unsure = append(w.unsure, in)
 			return err
 		}
 		if w.accepted[out.ID.Raw] {
@@ -107,6 +116,18 @@ func (w *world) submit() {
 		w.accepted[out.ID.Raw] = true
 		return nil
 	})
+}
+
+// resubmit repeats what was not answered.
+func (w *world) resubmit() {
+	if w.now() == nil {
+		return
+	}
+	again := w.unsure
+	w.unsure = nil
+	for _, in := range again {
+		w.send(in)
+	}
 }
 
 func (w *world) anyJob() (uint32, bool) {

@@ -21,9 +21,12 @@ func (w *world) check() bool {
 		w.t.Error(f)
 	}
 	for id := range w.accepted {
-		if w.disk.job(id) == nil {
+		if is, _ := w.disk.has(id); !is {
 			w.t.Errorf("job %d was accepted and is lost", id)
 		}
+	}
+	if _, count := w.disk.has(0); count > len(w.accepted)+len(w.unsure) {
+		w.t.Errorf("%d jobs, %d submissions were answered and %d not", count, len(w.accepted), len(w.unsure))
 	}
 	rows := w.disk.instances()
 	for _, i := range w.cloud.Live() {
@@ -84,6 +87,7 @@ func (w *world) drain() {
 		if round%10 == 0 {
 			w.unhold()
 		}
+		w.resubmit()
 		if !sleep(w.ctx, 10*time.Second) || !w.check() {
 			return
 		}
@@ -104,6 +108,9 @@ func (w *world) drain() {
 			}
 			return
 		}
+	}
+	if _, count := w.disk.has(0); count != len(w.accepted) || len(w.unsure) > 0 {
+		w.t.Errorf("%d jobs for %d submissions", count, len(w.accepted))
 	}
 	w.checkBooks()
 }

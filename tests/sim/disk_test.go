@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -11,15 +12,18 @@ import (
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
 	"github.com/sbatchd/sbatchd/sbatchd/store"
+	"github.com/sbatchd/sbatchd/sbatchd/store/sqlstore"
 )
 
 // uuid is the cluster's.
 const uuid = "11111111-2222-4333-8444-555555555555"
 
 // disk is durable state that outlives controllers. Rows are kept as JSON, so
-// that nothing in memory leaks through a crash.
+// that nothing in memory leaks through a crash. With sql set, controllers load
+// from and commit to a database, and the rows here are a copy for the checks.
 type disk struct {
-	t *testing.T
+	t   *testing.T
+	sql string // path of an sqlstore; empty is none
 
 	mu      sync.Mutex
 	epoch   uint64
@@ -51,16 +55,24 @@ type connection struct {
 	*disk
 	mine uint64
 	dead bool
+	db   *sqlstore.Store
 }
 
 var errCrash = errors.New("the power went out")
 
-func (c *connection) Load(context.Context) (*store.Loaded, error) {
+func (c *connection) Load(ctx context.Context) (*store.Loaded, error) {
 	d := c.disk
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.epoch++
 	c.mine = d.epoch
+	if d.sql != "" {
+		var err error
+		if c.db, err = sqlstore.Open(ctx, sqlstore.Config{Path: d.sql, ClusterUUID: uuid, Log: slog.New(slog.DiscardHandler)}); err != nil {
+			return nil, err
+		}
+		return c.db.Load(ctx)
+	}
 	l := &store.Loaded{ClusterUUID: uuid, Epoch: d.epoch, NextJobID: d.next, Idempotency: slices.Clone(d.keys)}
 	for id, row := range d.jobs {
 		if !d.gone[id] {
@@ -83,7 +95,7 @@ func (c *connection) kill() {
 	c.dead = true
 }
 
-func (c *connection) Commit(_ context.Context, b *store.Batch) error {
+func (c *connection) Commit(ctx context.Context, b *store.Batch) error {
 	d := c.disk
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,12 +108,21 @@ func (c *connection) Commit(_ context.Context, b *store.Batch) error {
 	d.commits++
 	if d.crashAt > 0 && d.commits >= d.crashAt {
 		d.crashAt, c.dead = 0, true
-		if d.applied {
-			d.write(b)
+		if !d.applied {
+			return errCrash
 		}
-		return errCrash
+		return errors.Join(errCrash, c.write(ctx, b))
 	}
-	d.write(b)
+	return c.write(ctx, b)
+}
+
+func (c *connection) write(ctx context.Context, b *store.Batch) error {
+	if c.db != nil {
+		if err := c.db.Commit(ctx, b); err != nil {
+			return err
+		}
+	}
+	c.disk.write(b)
 	return nil
 }
 
@@ -154,6 +175,14 @@ func (d *disk) job(id uint32) *job.Job {
 	return decode[job.Job](d.t, row)
 }
 
+// has says whether a job has a row, and how many there are.
+func (d *disk) has(id uint32) (is bool, count int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, is = d.jobs[id]
+	return is, len(d.jobs)
+}
+
 // run reads an attempt's row.
 func (d *disk) run(a job.Attempt) *job.Run {
 	d.mu.Lock()
@@ -176,7 +205,10 @@ func (d *disk) instances() map[string]*node.Instance {
 	return out
 }
 
-func (c *connection) Blob(_ context.Context, hash string) ([]byte, error) {
+func (c *connection) Blob(ctx context.Context, hash string) ([]byte, error) {
+	if c.db != nil {
+		return c.db.Blob(ctx, hash)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	data, ok := c.blobs[hash]
@@ -194,7 +226,12 @@ func (c *connection) Instances(context.Context, []string) ([]*node.Instance, err
 
 func (c *connection) Events(context.Context, uint64, int) ([]store.Event, error) { return nil, nil }
 
-func (c *connection) Close() error { return nil }
+func (c *connection) Close() error {
+	if c.db == nil {
+		return nil
+	}
+	return c.db.Close()
+}
 
 func encode(t *testing.T, v any) []byte {
 	data, err := json.Marshal(v)

@@ -72,6 +72,9 @@ func newMachine(w *world, name, node, tag string, cpus, gpus int, seed int64) *m
 func (m *machine) boot() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.off != nil {
+		return
+	}
 	m.power, m.off = context.WithCancel(m.w.ctx)
 	for _, a := range m.held {
 		if a.began && !a.exited {

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("sim.seeds", 300, "how many histories to simulate")
+	seeds = flag.Int("sim.seeds", usual, "how many histories to simulate")
 	first = flag.Int64("sim.seed", 1, "the first history's seed")
 	tell  = flag.Bool("sim.log", false, "print the log of every history")
 )

@@ -93,8 +93,8 @@ type world struct {
 	truth *truth
 	log   *slog.Logger
 
-	accepted map[uint32]bool // ids that were answered
-	unsure   int             // submissions without an answer
+	accepted map[uint32]bool    // ids that were answered
+	unsure   []queue.Submission // without an answer
 	keys     int
 
 	mu       sync.Mutex
@@ -115,6 +115,9 @@ type controller struct {
 	pool *pool.Pool
 }
 
+// sqlEvery: each such history is kept in a real database.
+const sqlEvery = 25
+
 func newWorld(t *testing.T, ctx context.Context, f *fixed, seed int64, log *slog.Logger) *world {
 	w := &world{
 		fixed: f, t: t, rng: rand.New(rand.NewSource(seed)), ctx: ctx, cfg: f.with, log: log,
@@ -131,6 +134,9 @@ func newWorld(t *testing.T, ctx context.Context, f *fixed, seed int64, log *slog
 		Offers: []fake.Offer{spot, big, small}, BootDelay: 10*time.Second + seconds(40), DeleteDelay: seconds(20),
 		ListLag: seconds(15), GoneLinger: seconds(30), Latency: time.Duration(w.rng.Intn(900)) * time.Millisecond,
 	})
+	if seed%sqlEvery == 0 {
+		w.disk.sql = filepath.Join(w.t.TempDir(), "state.db")
+	}
 	w.cloud.Watch(w.booted, w.gone)
 	w.spawn(func() { _ = w.cloud.Run(ctx) }) // it ends with ctx
 	for i := range 2 {
@@ -227,6 +233,9 @@ func (w *world) start() {
 		w.mu.Lock()
 		w.ctl = nil
 		w.mu.Unlock()
+		if err := conn.Close(); err != nil {
+			w.truth.wrong("close: %v", err)
+		}
 		close(c.done)
 	})
 }
