@@ -104,6 +104,8 @@ func Restore(s *State, nextID uint32, jobs []*job.Job, nodes []*node.Node, insta
 		t.instances.Set(i.Tag, i)
 	}
 	for _, n := range nodes {
+		n = n.Clone()
+		n.Jobs, n.UsedCPUs, n.UsedMiB, n.UsedGres, n.CompletingJobs = nil, 0, 0, nil, 0
 		t.nodes.Set(n.Name, n)
 	}
 	want := t.conform()
