@@ -33,7 +33,7 @@ func (w *world) act() {
 		{1, "time limit", w.relimit}, {3, "provider fault", w.providerFault}, {2, "no capacity", w.noCapacity}, {1, "heal", w.heal},
 		{3, "reclaim", w.reclaim}, {4, "cut link", w.cutLink}, {3, "kill agent", w.killAgent}, {2, "kill shim", w.killShim},
 		{1, "reboot", w.reboot}, {3, "kill controller", w.stop}, {3, "crash at commit", w.crashAtCommit},
-		{1, "node update", w.updateNode}, {1, "reconfigure", w.reconfigure}, {1, "rehearse", w.rehearse}, {2, "wait", w.wait}, {2, "resubmit", w.resubmit},
+		{1, "node update", w.updateNode}, {1, "reconfigure", w.reconfigure}, {1, "rehearse", w.rehearse}, {2, "wait", w.wait}, {1, "outage", w.outage}, {1, "slow disk", w.slowDisk}, {2, "resubmit", w.resubmit},
 	}
 	sum := 0
 	for _, d := range deeds {
@@ -280,6 +280,17 @@ func (w *world) reconfigure() {
 }
 
 func (w *world) wait() { sleep(w.ctx, time.Duration(w.rng.Intn(90))*time.Second) }
+
+// outage leaves the world without a controller for long: scripts freeze, and
+// machines may end themselves.
+func (w *world) outage() {
+	w.stop()
+	sleep(w.ctx, time.Duration([]int{100, 160, 400, 720}[w.rng.Intn(4)])*time.Second)
+}
+
+func (w *world) slowDisk() {
+	w.disk.slowness(time.Duration(w.rng.Intn(4)*w.rng.Intn(1500)) * time.Millisecond)
+}
 
 // locked lets many goroutines write to one buffer.
 type locked struct {

@@ -76,6 +76,7 @@ func (w *world) drain() {
 	w.deaf = 0
 	w.mu.Unlock()
 	w.disk.crash(-1<<30, false)
+	w.disk.slowness(0)
 	if w.cfg != w.with {
 		w.reconfigure()
 	}

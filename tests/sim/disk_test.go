@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
@@ -39,6 +40,7 @@ type disk struct {
 	commits int
 	crashAt int  // commit that does not return well; 0 is none
 	applied bool // whether that commit takes effect all the same
+	slow    time.Duration
 }
 
 func newDisk(t *testing.T) *disk {
@@ -98,6 +100,10 @@ func (c *connection) kill() {
 func (c *connection) Commit(ctx context.Context, b *store.Batch) error {
 	d := c.disk
 	d.mu.Lock()
+	slow := d.slow
+	d.mu.Unlock()
+	time.Sleep(slow)
+	d.mu.Lock()
 	defer d.mu.Unlock()
 	if c.dead {
 		return errCrash
@@ -155,6 +161,13 @@ func (d *disk) write(b *store.Batch) {
 	for _, e := range b.Events {
 		d.kinds[e.Kind]++
 	}
+}
+
+// slowness is how long each commit takes from now on.
+func (d *disk) slowness(t time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.slow = t
 }
 
 // crash lets the controller die at one of the coming commits.
