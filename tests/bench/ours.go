@@ -16,6 +16,8 @@ type sbatchd struct {
 	rig  *rig.Rig
 	ctl  *rig.Controller
 	user *rig.User
+	// rented says whether a job ran, and so a node must be given back.
+	rented bool
 }
 
 func newOurs(_ context.Context) (system, error) {
@@ -61,6 +63,7 @@ func (s *sbatchd) Version(ctx context.Context) (time.Duration, error) {
 }
 
 func (s *sbatchd) FirstLine(ctx context.Context) (time.Duration, time.Duration, error) {
+	s.rented = true
 	const inside = `rm -f first; date +%s%N; sbatch -Q -o first --wrap 'date +%s%N' >/dev/null; date +%s%N
 		until [ -s first ]; do sleep 0.005; done; cat first`
 	result, err := s.ctl.As(ctx, rig.Cmd{User: s.user}, "sh", "-c", inside)
@@ -81,10 +84,10 @@ func (s *sbatchd) Close() error {
 		return nil
 	}
 	var errs []error
-	if s.ctl != nil {
+	if s.ctl != nil && s.rented {
 		errs = append(errs, s.ctl.GiveBack(context.Background(), time.Minute))
 	}
 	errs = append(errs, s.rig.Close())
-	s.rig, s.ctl = nil, nil
+	s.rig, s.ctl, s.rented = nil, nil, false
 	return errors.Join(errs...)
 }

@@ -214,6 +214,7 @@ func TestKillController(t *testing.T) {
 }
 
 func TestKillAgent(t *testing.T) {
+	t.Parallel() // it waits most of the time: what dies often is started again later and later
 	h := open(t, killSite("process"))
 	killing(t, h, func(h *house) []int { return h.Processes("sbatchd-node agent ") }, nil)
 }
@@ -224,6 +225,7 @@ func TestKillShim(t *testing.T) {
 }
 
 func TestKillContainerd(t *testing.T) {
+	t.Parallel() // it waits most of the time: what dies often is started again later and later
 	h := open(t, killSite("containerd"))
 	killing(t, h, func(h *house) []int { return h.containerds() }, nil)
 }
