@@ -46,8 +46,12 @@ func (r *run) prepare(ctx context.Context) error {
 }
 
 func (r *run) prepareAll(ctx context.Context) error {
-	img := r.launch.GetImage()
-	if err := image.CheckDriver(img.GetName(), r.a.hardware.GetDriverVersion(), img.GetMinDriver()); err != nil {
+	img, driver := r.launch.GetImage(), r.a.hardware.GetDriverVersion()
+	err := image.CheckDriver(img.GetName(), driver, img.GetMinDriver())
+	if err == nil {
+		err = image.CheckDriverPin(r.launch.GetPoolDriver(), driver)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", errDriver, err)
 	}
 	spec := r.spec()

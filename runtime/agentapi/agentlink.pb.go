@@ -3232,6 +3232,7 @@ type Launch struct {
 	Relay         bool                   `protobuf:"varint,21,opt,name=relay,proto3" json:"relay,omitempty"`  // serve the job's socket (REST and steps)
 	Info          *JobInfo               `protobuf:"bytes,22,opt,name=info,proto3" json:"info,omitempty"`
 	NoRequeue     bool                   `protobuf:"varint,23,opt,name=no_requeue,json=noRequeue,proto3" json:"no_requeue,omitempty"`
+	PoolDriver    string                 `protobuf:"bytes,24,opt,name=pool_driver,json=poolDriver,proto3" json:"pool_driver,omitempty"` // GPU driver that the pool promises, empty: any
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3425,6 +3426,13 @@ func (x *Launch) GetNoRequeue() bool {
 		return x.NoRequeue
 	}
 	return false
+}
+
+func (x *Launch) GetPoolDriver() string {
+	if x != nil {
+		return x.PoolDriver
+	}
+	return ""
 }
 
 type User struct {
@@ -5500,7 +5508,7 @@ const file_agentlink_proto_rawDesc = "" +
 	"\bshutdown\x18\n" +
 	" \x01(\v2\x1e.sbatchd.agentlink.v1.ShutdownH\x00R\bshutdown\x12J\n" +
 	"\x0eset_time_limit\x18\v \x01(\v2\".sbatchd.agentlink.v1.SetTimeLimitH\x00R\fsetTimeLimitB\x06\n" +
-	"\x04what\"\x80\a\n" +
+	"\x04what\"\xa1\a\n" +
 	"\x06Launch\x12\x16\n" +
 	"\x06script\x18\x01 \x01(\fR\x06script\x12\x12\n" +
 	"\x04args\x18\x02 \x03(\tR\x04args\x12\x10\n" +
@@ -5530,7 +5538,9 @@ const file_agentlink_proto_rawDesc = "" +
 	"\x05relay\x18\x15 \x01(\bR\x05relay\x121\n" +
 	"\x04info\x18\x16 \x01(\v2\x1d.sbatchd.agentlink.v1.JobInfoR\x04info\x12\x1d\n" +
 	"\n" +
-	"no_requeue\x18\x17 \x01(\bR\tnoRequeue\"\x96\x01\n" +
+	"no_requeue\x18\x17 \x01(\bR\tnoRequeue\x12\x1f\n" +
+	"\vpool_driver\x18\x18 \x01(\tR\n" +
+	"poolDriver\"\x96\x01\n" +
 	"\x04User\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\rR\x03uid\x12\x10\n" +
 	"\x03gid\x18\x02 \x01(\rR\x03gid\x12\x16\n" +

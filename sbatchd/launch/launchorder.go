@@ -65,6 +65,9 @@ func (h *Hub) launchOrder(s *state.State, j *job.Job) (*agentapi.Order, error) {
 		Info:       h.info(s, j, n),
 		NoRequeue:  !j.Spec.Requeue,
 	}
+	if pool != nil {
+		l.PoolDriver = pool.Driver
+	}
 	if b := j.Spec.Burst; b != nil {
 		l.StageIn, l.StageOut = b.StageIn, b.StageOut
 	}
