@@ -293,9 +293,15 @@ type spool struct {
 	mu   sync.Mutex
 	data map[string]string
 	note string
+	// unusable is what Prepare says.
+	unusable error
 }
 
-func (s *spool) Prepare(context.Context, *job.Job, bool) (bool, error) { return false, nil }
+func (s *spool) Prepare(context.Context, *job.Job, bool) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unusable != nil, s.unusable
+}
 
 func (s *spool) Append(_ context.Context, j *job.Job, stream string, offset int64, data []byte) (int64, bool, error) {
 	s.mu.Lock()

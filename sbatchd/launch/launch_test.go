@@ -176,12 +176,27 @@ func TestDroppedLaunchComesAgain(t *testing.T) {
 	}
 }
 
-func TestUnknownUserNeverReachesANode(t *testing.T) {
+func TestUserWithoutAnAccount(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.rent()
 	a := h.agent(nil)
-	run := h.allocate(func(j *job.Job) { j.UID = 4242 })
+	h.allocate(func(j *job.Job) { j.UID = 4242 })
+	if u := a.order().GetLaunch().GetUser(); u.GetUid() != 4242 || u.GetHome() != "/" {
+		t.Errorf("user %v", u)
+	}
+}
+
+// TestUnusableOutput: a job whose output cannot be opened never reaches a node.
+func TestUnusableOutput(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.rent()
+	a := h.agent(nil)
+	h.spool.mu.Lock()
+	h.spool.unusable = errors.New("permission denied")
+	h.spool.mu.Unlock()
+	run := h.allocate(nil)
 	h.heard("launch failed " + run.String() + " user")
 	h.heard("finished " + run.String())
 	a.quiet("sent", isOrder)

@@ -2,7 +2,6 @@ package launch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"sync"
@@ -14,7 +13,6 @@ import (
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
 	"github.com/sbatchd/sbatchd/sbatchd/state"
-	"github.com/sbatchd/sbatchd/slurmrest/auth"
 )
 
 // dispatch derives orders whenever the state changes.
@@ -111,10 +109,6 @@ var outputFailed = job.ExitCode{Signal: 53}
 func (h *Hub) prepare(ctx context.Context, s *state.State, j *job.Job) (bool, error) {
 	call, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
-	if _, err := h.Users.ByUID(call, j.UID); errors.Is(err, auth.ErrUnknownUser) {
-		f := job.LaunchFailure{Class: job.FaultUser, Message: err.Error(), Code: job.ExitCode{Status: 1}}
-		return false, h.hopeless(ctx, j, f)
-	}
 	appendTo := s.Config.JobFileAppend
 	if j.Spec.Append != nil {
 		appendTo = *j.Spec.Append
