@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -131,14 +132,12 @@ func (d *desk) say(format string, args ...any) {
 // heard waits until something was said.
 func (d *desk) heard(want string) {
 	d.t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(2 * time.Millisecond) { //nolint:usetesting // real sockets, no bubble
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(2 * time.Millisecond) { // real sockets, no bubble
 		d.mu.Lock()
 		said := append([]string(nil), d.said...)
 		d.mu.Unlock()
-		for _, s := range said {
-			if s == want {
-				return
-			}
+		if slices.Contains(said, want) {
+			return
 		}
 		if time.Now().After(deadline) {
 			d.t.Fatalf("never said %q, only %q", want, said)

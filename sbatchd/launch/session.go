@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -193,7 +194,7 @@ func (s *session) receiveAll(ctx context.Context, g *errgroup.Group, stream agen
 			return nil
 		case r = <-in:
 		}
-		if r.err == io.EOF {
+		if errors.Is(r.err, io.EOF) {
 			return nil
 		}
 		if r.err != nil {

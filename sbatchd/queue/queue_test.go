@@ -156,8 +156,10 @@ func newHouse(t *testing.T, m *memory) *house {
 	return &house{q, t, m}
 }
 
-var alice = auth.Identity{User: "alice", UID: 1000, GID: 1000, Groups: []uint32{1000}, Role: auth.User}
-var bob = auth.Identity{User: "bob", UID: 1001, GID: 1001, Role: auth.User}
+var (
+	alice = auth.Identity{User: "alice", UID: 1000, GID: 1000, Groups: []uint32{1000}, Role: auth.User}
+	bob   = auth.Identity{User: "bob", UID: 1001, GID: 1001, Role: auth.User}
+)
 
 func submission() queue.Submission {
 	return queue.Submission{

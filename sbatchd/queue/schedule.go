@@ -61,7 +61,7 @@ func (q *Queue) pass(ctx context.Context, s *state.State) error {
 		}
 		return nil
 	})
-	if err != nil && ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return nil
 	}
 	return err

@@ -18,7 +18,7 @@ import (
 func TestO01LateBootReturnsTheJobAtOnce(t *testing.T) {
 	inBubble(t, longConf, func(h *house) {
 		id := h.submit(submission())
-		j := h.until(id, "allocated", allocated)
+		h.until(id, "allocated", allocated)
 		tag := "cafe-spot-1-1"
 		ok, err := h.Intend(h.t.Context(), node.Instance{Tag: tag, Node: "spot-1", Pool: "spot", Incarnation: 1})
 		if err != nil || !ok {
@@ -29,7 +29,7 @@ func TestO01LateBootReturnsTheJobAtOnce(t *testing.T) {
 		if n := h.node("spot-1"); !n.Flags.Has(node.PoweringDown) {
 			h.t.Errorf("the late node is %v", n.AllFlags().Names())
 		}
-		j = h.until(id, "elsewhere", func(j *job.Job) bool { return allocated(j) && j.Run.Nodes[0].Node == "spot-2" })
+		j := h.until(id, "elsewhere", func(j *job.Job) bool { return allocated(j) && j.Run.Nodes[0].Node == "spot-2" })
 		if j.Restarts != 0 || j.LaunchFailures != 0 || j.Reclaims != 0 {
 			h.t.Errorf("counted against the job: %+v", j)
 		}

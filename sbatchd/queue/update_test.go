@@ -10,8 +10,6 @@ import (
 	"github.com/sbatchd/sbatchd/slurmrest/errno"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func TestUpdate(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -20,17 +18,17 @@ func TestUpdate(t *testing.T) {
 		want    error
 		check   func(*job.Job) bool
 	}{
-		{"partition", false, queue.Change{Partition: ptr("ws")}, nil, func(j *job.Job) bool { return j.Spec.Partitions == "ws" && j.Partition == "ws" }},
-		{"unknown partition", false, queue.Change{Partition: ptr("nope")}, errno.InvalidPartition, func(j *job.Job) bool { return j.Partition == "main" }},
-		{"infeasible", false, queue.Change{Memory: ptr(int64(99999))}, errno.RequestedNodeConfigUnavailable, func(j *job.Job) bool { return j.Spec.MemPerNode == 0 }},
-		{"unknown dependency", false, queue.Change{Dependency: ptr("afterok:999")}, errno.Dependency, func(j *job.Job) bool { return j.Spec.Dependency == "" }},
-		{"own negative nice", false, queue.Change{Nice: ptr(int32(-5))}, errno.InvalidNice, func(j *job.Job) bool { return j.Spec.Nice == 0 }},
-		{"comment", true, queue.Change{Comment: ptr("hi")}, nil, func(j *job.Job) bool { return j.Comment == "hi" }},
-		{"shorter limit while running", true, queue.Change{TimeLimit: ptr(uint32(5))}, nil, func(j *job.Job) bool {
+		{"partition", false, queue.Change{Partition: new("ws")}, nil, func(j *job.Job) bool { return j.Spec.Partitions == "ws" && j.Partition == "ws" }},
+		{"unknown partition", false, queue.Change{Partition: new("nope")}, errno.InvalidPartition, func(j *job.Job) bool { return j.Partition == "main" }},
+		{"infeasible", false, queue.Change{Memory: new(int64(99999))}, errno.RequestedNodeConfigUnavailable, func(j *job.Job) bool { return j.Spec.MemPerNode == 0 }},
+		{"unknown dependency", false, queue.Change{Dependency: new("afterok:999")}, errno.Dependency, func(j *job.Job) bool { return j.Spec.Dependency == "" }},
+		{"own negative nice", false, queue.Change{Nice: new(int32(-5))}, errno.InvalidNice, func(j *job.Job) bool { return j.Spec.Nice == 0 }},
+		{"comment", true, queue.Change{Comment: new("hi")}, nil, func(j *job.Job) bool { return j.Comment == "hi" }},
+		{"shorter limit while running", true, queue.Change{TimeLimit: new(uint32(5))}, nil, func(j *job.Job) bool {
 			return j.End.Equal(j.Start.Add(5*time.Minute)) && j.Run.LimitChanges == 1
 		}},
-		{"longer limit while running", true, queue.Change{TimeLimit: ptr(uint32(30))}, errno.AccessDenied, func(j *job.Job) bool { return j.Spec.TimeLimit == 10 }},
-		{"partition while running", true, queue.Change{Partition: ptr("ws")}, errno.JobNotPending, func(j *job.Job) bool { return j.Partition == "main" }},
+		{"longer limit while running", true, queue.Change{TimeLimit: new(uint32(30))}, errno.AccessDenied, func(j *job.Job) bool { return j.Spec.TimeLimit == 10 }},
+		{"partition while running", true, queue.Change{Partition: new("ws")}, errno.JobNotPending, func(j *job.Job) bool { return j.Partition == "main" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, longConf, func(h *house) {
@@ -59,14 +57,14 @@ func TestUpdateAfterADependencyIsForgotten(t *testing.T) {
 		h.must(h.Ended(h.t.Context(), a, job.Exit{}))
 		h.must(h.Finished(h.t.Context(), a))
 		h.pass(10*time.Minute, "spot-1")
-		h.must(h.Update(h.t.Context(), alice, second, queue.Change{Comment: ptr("x")}))
+		h.must(h.Update(h.t.Context(), alice, second, queue.Change{Comment: new("x")}))
 	})
 }
 
 func TestAdminsPriorityEndsAHold(t *testing.T) {
 	inBubble(t, longConf, func(h *house) {
 		id := h.submit(in(func(s *queue.Submission) { s.Hold = true }))
-		h.must(h.Update(h.t.Context(), root, id, queue.Change{Priority: ptr(uint32(9))}))
+		h.must(h.Update(h.t.Context(), root, id, queue.Change{Priority: new(uint32(9))}))
 		h.until(id, "allocated", allocated)
 	})
 }

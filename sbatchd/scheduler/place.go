@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,9 +31,7 @@ func (r room) take(a job.NodeAlloc) room {
 	r.cpus -= a.CPUs
 	r.mem -= a.MemoryMiB
 	taken := map[string]uint64{}
-	for k, v := range r.gres {
-		taken[k] = v
-	}
+	maps.Copy(taken, r.gres)
 	for name, devices := range a.Gres {
 		for _, d := range devices {
 			taken[name] |= 1 << d
@@ -47,9 +46,7 @@ func (r room) give(a job.NodeAlloc) room {
 	r.cpus += a.CPUs
 	r.mem += a.MemoryMiB
 	taken := map[string]uint64{}
-	for k, v := range r.gres {
-		taken[k] = v
-	}
+	maps.Copy(taken, r.gres)
 	for name, devices := range a.Gres {
 		for _, d := range devices {
 			taken[name] &^= 1 << d

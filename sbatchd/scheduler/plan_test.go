@@ -108,8 +108,11 @@ func TestPlan(t *testing.T) {
 		jobs []func(*job.Spec)
 		want map[uint32]string
 	}{
-		{"first pool first, a node is shared", []func(*job.Spec){cpus(2), cpus(2), cpus(1)},
-			map[uint32]string{1: "spot-1", 2: "spot-1", 3: "spot-2"}},
+		{
+			"first pool first, a node is shared",
+			[]func(*job.Spec){cpus(2), cpus(2), cpus(1)},
+			map[uint32]string{1: "spot-1", 2: "spot-1", 3: "spot-2"},
+		},
 		{"too big for the first pool", []func(*job.Spec){cpus(8)}, map[uint32]string{1: "big-1"}},
 		{"gres type", []func(*job.Spec){
 			func(s *job.Spec) { s.TRESPerNode = "gres/gpu:b:1" },

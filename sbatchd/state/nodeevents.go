@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/sbatchd/sbatchd/partitions/tres"
@@ -269,6 +270,7 @@ func (InstanceIntended) Kind() string { return "InstanceIntended" }
 func (e InstanceIntended) Subject() (uint32, string, string) {
 	return 0, e.Instance.Node, e.Instance.Tag
 }
+
 func (e InstanceIntended) apply(t *tx) error {
 	if _, had := t.instances.Get(e.Instance.Tag); had {
 		return fmt.Errorf("instance %s is known already", e.Instance.Tag)
@@ -326,9 +328,11 @@ func (e InstanceChanged) Kind() string {
 	}
 	return "InstanceChanged"
 }
+
 func (e InstanceChanged) Subject() (uint32, string, string) {
 	return 0, e.Instance.Node, e.Instance.Tag
 }
+
 func (e InstanceChanged) apply(t *tx) error {
 	t.putInstance(e.Instance)
 	n, err := t.editNode(e.Instance.Node)
@@ -363,9 +367,7 @@ func (PoolMarked) Subject() (uint32, string, string) { return 0, "", "" }
 func (PoolMarked) volatile()                         {}
 func (e PoolMarked) apply(t *tx) error {
 	pools := make(map[string]PoolStatus, len(t.Pools)+1)
-	for k, v := range t.Pools {
-		pools[k] = v
-	}
+	maps.Copy(pools, t.Pools)
 	if e.Status == (PoolStatus{}) {
 		delete(pools, e.Pool)
 	} else {

@@ -29,11 +29,29 @@ func (w *world) act() {
 		do     func()
 	}
 	deeds := []deed{
-		{12, "submit", w.submit}, {3, "cancel", w.cancel}, {2, "requeue", w.requeue}, {2, "hold", w.hold}, {2, "release", w.release},
-		{1, "time limit", w.relimit}, {3, "provider fault", w.providerFault}, {2, "no capacity", w.noCapacity}, {1, "heal", w.heal},
-		{3, "reclaim", w.reclaim}, {4, "cut link", w.cutLink}, {3, "kill agent", w.killAgent}, {2, "kill shim", w.killShim},
-		{1, "reboot", w.reboot}, {3, "kill controller", w.stop}, {3, "crash at commit", w.crashAtCommit},
-		{1, "node update", w.updateNode}, {1, "reconfigure", w.reconfigure}, {1, "rehearse", w.rehearse}, {2, "wait", w.wait}, {1, "outage", w.outage}, {1, "slow disk", w.slowDisk}, {2, "resubmit", w.resubmit},
+		{12, "submit", w.submit},
+		{3, "cancel", w.cancel},
+		{2, "requeue", w.requeue},
+		{2, "hold", w.hold},
+		{2, "release", w.release},
+		{1, "time limit", w.relimit},
+		{3, "provider fault", w.providerFault},
+		{2, "no capacity", w.noCapacity},
+		{1, "heal", w.heal},
+		{3, "reclaim", w.reclaim},
+		{4, "cut link", w.cutLink},
+		{3, "kill agent", w.killAgent},
+		{2, "kill shim", w.killShim},
+		{1, "reboot", w.reboot},
+		{3, "kill controller", w.stop},
+		{3, "crash at commit", w.crashAtCommit},
+		{1, "node update", w.updateNode},
+		{1, "reconfigure", w.reconfigure},
+		{1, "rehearse", w.rehearse},
+		{2, "wait", w.wait},
+		{1, "outage", w.outage},
+		{1, "slow disk", w.slowDisk},
+		{2, "resubmit", w.resubmit},
 	}
 	sum := 0
 	for _, d := range deeds {
@@ -42,7 +60,7 @@ func (w *world) act() {
 	n := w.rng.Intn(sum)
 	for _, d := range deeds {
 		if n -= d.weight; n < 0 {
-			w.log.Info("ACT " + d.name)
+			w.log.Info("ACT", "do", d.name)
 			d.do()
 			return
 		}
@@ -102,8 +120,7 @@ func (w *world) submit() {
 func (w *world) send(in queue.Submission) {
 	w.ask(func(ctx context.Context, q *queue.Queue) error {
 		out, err := q.Submit(ctx, alice, in)
-		var refused errno.Errno
-		if errors.As(err, &refused) {
+		if _, refused := errors.AsType[errno.Errno](err); refused {
 			return err
 		}
 		if err != nil {
@@ -180,7 +197,9 @@ func (w *world) providerFault() {
 		Times: 1 + w.rng.Intn(4),
 		Err: []error{
 			cloudburst.ErrTransient, cloudburst.ErrTransient, cloudburst.ErrQuota, cloudburst.ErrNoCapacity, cloudburst.ErrAuth,
-			cloudburst.ErrBadRequest, cloudburst.RateLimited{After: 7 * time.Second}, errors.New("503 Service Unavailable"),
+			cloudburst.ErrBadRequest,
+			cloudburst.RateLimited{After: 7 * time.Second},
+			errors.New("503 Service Unavailable"),
 		}[w.rng.Intn(8)],
 		Delay: time.Duration(w.rng.Intn(4)) * 20 * time.Second,
 	}

@@ -70,7 +70,7 @@ func (w *world) checkState(s *state.State) {
 
 // drain heals the world, lets everything end and checks what is left.
 func (w *world) drain() {
-	w.log.Info("ACT drain")
+	w.log.Info("ACT", "do", "drain")
 	w.heal()
 	w.mu.Lock()
 	w.deaf = 0

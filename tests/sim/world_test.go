@@ -282,6 +282,7 @@ type people struct{}
 func (people) ByName(context.Context, string) (auth.Account, error) {
 	return auth.Account{}, auth.ErrUnknownUser
 }
+
 func (people) ByUID(_ context.Context, uid uint32) (auth.Account, error) {
 	return auth.Account{Name: fmt.Sprint(uid), UID: uid, Home: "/"}, nil
 }
