@@ -24,6 +24,7 @@ type runtimes struct {
 	log   *slog.Logger
 
 	mu         sync.Mutex // held while one is opened: nobody needs two at a time
+	process    *process.Runtime
 	containerd *containerd.Runtime
 }
 
@@ -31,13 +32,27 @@ type runtimes struct {
 func (r *runtimes) open(ctx context.Context, name string) (container.Runtime, error) {
 	switch name {
 	case "process":
-		return process.New(process.Config{
-			State: filepath.Join(r.state, "process"), CgroupParent: r.cfg.CgroupParent,
-		}, r.log)
+		return r.openProcess()
 	case "containerd":
 		return r.openContainerd(ctx)
 	}
 	return nil, fmt.Errorf("runtime %q is not known to this node", name)
+}
+
+func (r *runtimes) openProcess() (*process.Runtime, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.process != nil {
+		return r.process, nil
+	}
+	rt, err := process.New(process.Config{
+		State: filepath.Join(r.state, "process"), CgroupParent: r.cfg.CgroupParent,
+	}, r.log)
+	if err != nil {
+		return nil, err
+	}
+	r.process = rt
+	return rt, nil
 }
 
 // defaultSocket is where Debian's containerd listens.

@@ -35,19 +35,27 @@ func shimCommand() *cli.Command {
 func runShim(c *cli.Context) error {
 	// Only SIGKILL ends a shim before its job: it would leave the job to nobody.
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE)
-	dir := c.String("dir")
+	dir, state := c.String("dir"), c.String("state")
+	if state == "" {
+		state = filepath.Dir(filepath.Dir(dir)) // <state>/jobs/<attempt>
+	}
+	cfg, err := agentapi.LoadConfig(filepath.Join(state, configFile))
+	if err != nil {
+		return err
+	}
+	// Standard error is the job's log from detach on.
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	rt := &runtimes{state: state, cfg: cfg, log: log}
 	ready := func() {}
 	if c.Bool("wait") {
-		var err error
+		// What can be done before the job is known is done by then.
+		if _, err := rt.openProcess(); err != nil {
+			return err
+		}
 		if dir, err = readDir(os.Stdin); err != nil || dir == "" {
 			return err // no job came: the agent has ended
 		}
-		pipe := os.NewFile(machine.ReadyFD, "ready")
-		syscall.CloseOnExec(machine.ReadyFD)
-		ready = func() {
-			_, _ = pipe.Write([]byte{1}) // nobody listens once the agent was restarted
-			pipe.Close()
-		}
+		ready = tellReady()
 	}
 	if dir == "" {
 		return errors.New("--dir is missing")
@@ -60,18 +68,21 @@ func runShim(c *cli.Context) error {
 	if err := detach(out); err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	state := filepath.Dir(filepath.Dir(dir)) // <state>/jobs/<attempt>
-	cfg, err := agentapi.LoadConfig(filepath.Join(state, configFile))
-	if err != nil {
-		return err
-	}
-	rt := &runtimes{state: state, cfg: cfg, log: log}
 	if err := shim.Run(c.Context, shim.Config{Dir: dir, Open: rt.open, Now: time.Now, Log: log, Ready: ready}); err != nil {
 		log.Error("shim ends", "err", err)
 		return err
 	}
 	return nil
+}
+
+// tellReady writes to the agent's pipe that the job's script runs.
+func tellReady() func() {
+	pipe := os.NewFile(machine.ReadyFD, "ready")
+	syscall.CloseOnExec(machine.ReadyFD)
+	return func() {
+		_, _ = pipe.Write([]byte{1}) // nobody listens once the agent was restarted
+		pipe.Close()
+	}
 }
 
 func readDir(r io.Reader) (string, error) {
