@@ -140,7 +140,9 @@ func (w *work) notice(name string, deadline time.Time, asked bool) error {
 		if !ok || !j.Active() || j.Flags.Has(job.Completing) {
 			continue
 		}
-		if err := w.emit(state.JobNoticed{Attempt: j.Attempt(), Deadline: deadline, Asked: asked}); err != nil {
+		// The agent on a job's first node knows of its own machine's end alone.
+		tell := asked || j.Run.Nodes[0].Node != name
+		if err := w.emit(state.JobNoticed{Attempt: j.Attempt(), Deadline: deadline, Asked: tell}); err != nil {
 			return err
 		}
 	}

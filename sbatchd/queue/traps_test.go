@@ -203,6 +203,24 @@ func TestO23LostWorkerEndsTheGang(t *testing.T) {
 	})
 }
 
+// O-23, with notice: the first node is told that another one goes.
+func TestO23NoticeReachesTheScript(t *testing.T) {
+	inBubble(t, longConf, func(h *house) {
+		id := h.submit(in(func(s *queue.Submission) {
+			s.Spec.NodesMin, s.Spec.NodesMax, s.Spec.CPUsPerTask = 2, 2, 4
+		}))
+		j := h.until(id, "allocated", allocated)
+		for _, name := range j.Run.NodeNames() {
+			h.boot(name)
+		}
+		h.run2(id)
+		h.must(h.NodeNotice(h.t.Context(), j.Run.Nodes[1].Node, time.Now().Add(time.Minute)))
+		if r := h.job(id).Run; !r.NoticeAsked || r.Notice.IsZero() {
+			h.t.Errorf("run %+v", r)
+		}
+	})
+}
+
 // O-24: a node lost while the job is set up costs it nothing.
 func TestO24LossBeforeTheScriptIsNotTheJobs(t *testing.T) {
 	inBubble(t, longConf, func(h *house) {
