@@ -299,3 +299,61 @@ func TestSharedWorkDir(t *testing.T) {
 		t.Errorf("mounts are left: %v", err)
 	}
 }
+
+// TestKilledAgentAtEveryStep kills the agent all the time while short jobs are staged,
+// started, ended and brought back: each runs once, and its result and output come.
+func TestKilledAgentAtEveryStep(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, nil)
+	submit := filepath.Join(filepath.Dir(n.state), "submit")
+	if err := os.MkdirAll(submit, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		if err := os.WriteFile(filepath.Join(submit, fmt.Sprintf("in%d", i)), []byte(strings.Repeat("x", 1000*i)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.c.submit = stage.Dir{Path: submit, Owner: asuser.Self(), Job: 1}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Duration(350+i*53%600) * time.Millisecond):
+				n.killAgent()
+			}
+		}
+	}()
+	const jobs = 6
+	attempts := make([]*agentapi.Attempt, jobs)
+	for i := range attempts {
+		attempts[i] = agentapi.NewAttempt(uint32(100+i), 0)
+		n.launch(attempts[i], `echo run >> ran.$SLURM_JOB_ID; cat in19 | wc -c; sleep 0.2; echo end`, func(l *agentapi.Launch) {
+			l.WorkDirMode = agentapi.WorkDir_WORKDIR_SYNC
+			l.Checkpoint = &agentapi.CheckpointPlan{Dir: "ckpt", RestoreNumber: -1}
+		})
+		time.Sleep(100 * time.Millisecond)
+	}
+	for i, a := range attempts {
+		if i == jobs/2 {
+			close(stop) // the rest may finish in peace
+			<-stopped
+		}
+		n.c.finished(a)
+	}
+	for _, a := range attempts {
+		if out := n.c.output(a, "out"); out != "19000\nend\n" {
+			t.Errorf("job %d: output %q", a.GetJob(), out)
+		}
+		if text, err := os.ReadFile(filepath.Join(submit, fmt.Sprintf("ran.%d", a.GetJob()))); err != nil || string(text) != "run\n" {
+			t.Errorf("job %d: result %q %v", a.GetJob(), text, err)
+		}
+		if n.c.count(a, func(r *agentapi.Report) bool { return r.GetLost() != nil || r.GetLaunchFailed() != nil }) > 0 {
+			t.Errorf("job %d: reported lost", a.GetJob())
+		}
+		n.release(a)
+	}
+}
