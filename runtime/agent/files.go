@@ -44,7 +44,7 @@ func (f *Files) client(ctx context.Context) (agentapi.AgentLinkClient, error) {
 
 // fileError gives the link's errors their names.
 func fileError(op, path string, err error) error {
-	switch status.Code(err) {
+	switch status.Code(err) { //nolint:exhaustive // the other codes say nothing more
 	case codes.OK:
 		return nil
 	case codes.NotFound:

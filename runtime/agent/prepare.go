@@ -313,7 +313,7 @@ func (r *run) makeDirs(ctx context.Context, spec *attempt.Spec) error {
 // directory, so that it can be mounted there.
 func (r *run) makeWithin(dir, home, work string) error {
 	rel, err := filepath.Rel(home, work)
-	for _, name := range strings.Split(rel, "/") {
+	for name := range strings.SplitSeq(rel, "/") {
 		dir = filepath.Join(dir, name)
 		if err == nil {
 			err = os.Mkdir(dir, 0o700)

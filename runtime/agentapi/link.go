@@ -56,7 +56,8 @@ func ListenAddress(ctx context.Context, s string) (net.Listener, error) {
 	if err == nil || network != "unix" {
 		return l, err
 	}
-	if c, derr := net.DialTimeout(network, address, time.Second); derr == nil {
+	dialer := net.Dialer{Timeout: time.Second}
+	if c, derr := dialer.DialContext(ctx, network, address); derr == nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	if err := os.Remove(address); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 )
@@ -77,7 +76,7 @@ func join(t *testing.T, dial agentapi.Dialer, token, path string) error {
 		return err
 	}
 	c, err := agentapi.LoadCredential(path)
-	if c.Key == nil {
+	if err != nil && c.Key == nil {
 		if c.Key, err = agentapi.NewKey(); err != nil {
 			t.Fatal(err)
 		}

@@ -69,7 +69,7 @@ func (s *serverCert) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return s.cert, nil
 }
 
-// ErrNoCertificate: the caller showed no client certificate.
+// ErrNoCertificate says that the caller showed no client certificate.
 var ErrNoCertificate = errors.New("no client certificate")
 
 // PeerIdentity is the proven identity of a gRPC call's caller.

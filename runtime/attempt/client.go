@@ -64,7 +64,7 @@ type HookResult struct {
 	Message  string `json:"message,omitempty"`
 }
 
-// ErrNoShim: nobody serves the folder's socket.
+// ErrNoShim says that nobody serves the folder's socket.
 var ErrNoShim = errors.New("the job's shim is gone")
 
 // Client speaks to the shim of one folder.

@@ -40,7 +40,7 @@ type GPU struct {
 // ExitNoDriver is sbatchd-gpu's exit status on a machine without the driver.
 const ExitNoDriver = 3
 
-// ErrNone: no tool found a GPU.
+// ErrNone says that no tool found a GPU.
 var ErrNone = errors.New("no GPU found")
 
 // timeout bounds one tool; a broken driver may hang.

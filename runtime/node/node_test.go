@@ -49,7 +49,7 @@ func newNode(t *testing.T, change func(*agentapi.Config)) *node {
 		t.Skip("starts processes")
 	}
 	// Short: sockets of jobs lie below it.
-	dir, err := os.MkdirTemp("", "sbn")
+	dir, err := os.MkdirTemp("", "sbn") //nolint:usetesting // TempDir is too long
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ var errNoDriver = errors.New("no NVIDIA driver on this machine")
 
 // call turns NVML's results into errors.
 func call(what string, r nvml.Return) error {
-	switch r {
+	switch r { //nolint:exhaustive // the others are told by their text
 	case nvml.SUCCESS:
 		return nil
 	case nvml.ERROR_LIBRARY_NOT_FOUND, nvml.ERROR_DRIVER_NOT_LOADED:

@@ -36,7 +36,7 @@ const daemonLook = 200 * time.Millisecond
 func (d *Daemon) Run(ctx context.Context) error {
 	var backoff agentapi.Backoff
 	for {
-		if d.up() {
+		if d.up(ctx) {
 			backoff.Reset()
 			if err := pause(ctx, daemonLook); err != nil {
 				return err
@@ -58,8 +58,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 }
 
 // up says whether somebody serves the socket.
-func (d *Daemon) up() bool {
-	c, err := net.DialTimeout("unix", d.daemon.Address(), time.Second)
+func (d *Daemon) up(ctx context.Context) bool {
+	dialer := net.Dialer{Timeout: time.Second}
+	c, err := dialer.DialContext(ctx, "unix", d.daemon.Address())
 	if err != nil {
 		return false
 	}

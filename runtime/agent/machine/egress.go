@@ -43,7 +43,7 @@ func connectThrough(conn net.Conn, address string) (net.Conn, error) {
 		return nil, err
 	}
 	br := bufio.NewReader(conn)
-	resp, err := http.ReadResponse(br, req)
+	resp, err := http.ReadResponse(br, req) //nolint:bodyclose // the body is the connection
 	if err != nil {
 		return nil, err
 	}

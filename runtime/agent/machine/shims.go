@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -93,8 +94,8 @@ func (s *Shims) spawn() (*spare, error) {
 		return nil, err
 	}
 	defer w.Close()
-	cmd := exec.Command(s.Program, "shim", "--wait", "--state", s.State)
-	cmd.ExtraFiles = []*os.File{w} // ReadyFD
+	cmd := exec.CommandContext(context.Background(), s.Program, "shim", "--wait", "--state", s.State) // it outlives us
+	cmd.ExtraFiles = []*os.File{w}                                                                    // ReadyFD
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	in, err := cmd.StdinPipe()

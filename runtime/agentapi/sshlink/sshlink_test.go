@@ -30,7 +30,7 @@ func TestRealSSHD(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("sshd needs root to log in as root")
 	}
-	dir, err := os.MkdirTemp("/root", ".sshlink-test-") // sshd wants a safe path for keys
+	dir, err := os.MkdirTemp("/root", ".sshlink-test-") //nolint:usetesting // sshd wants a safe path for keys
 	if err != nil {
 		t.Fatal(err)
 	}
