@@ -14,7 +14,7 @@ E2ETIME  ?= 22m
 COMMANDS := sbatch squeue scancel sinfo scontrol sacct srun salloc sacctmgr sstat sdiag sprio sshare sreport strigger sattach sbcast scrontab seff
 LINKS    := $(foreach c,$(COMMANDS),$(if $(wildcard slurmrest/cli/$(c).go),$(c))) sburst
 
-.PHONY: help build unit e2e test test-all lint generate golden sim differential bench demo live install clean setup-build setup-e2e
+.PHONY: help build unit e2e test test-all lint generate golden sim differential bench demo live install clean setup-build setup-e2e payload
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,17 +25,20 @@ setup-build:
 setup-e2e: setup-build
 	@$(SETUP) e2e
 
-build: setup-build ## build bin/sbatchd, bin/sbatchd-node, bin/sbatchd-gpu, bin/slurm and its links
+# The small init of containers, which sbatchd-node carries.
+payload: setup-build
+	@$(BUILD) -o runtime/execinit/payload/files/init-$$($(GO) env GOARCH) ./runtime/execinit/small
+
+build: setup-build payload ## build bin/sbatchd, bin/sbatchd-node, bin/sbatchd-gpu, bin/slurm and its links
 	@mkdir -p bin
 	$(BUILD) -o bin/sbatchd ./sbatchd
-	$(BUILD) -o runtime/execinit/payload/files/init-$$($(GO) env GOARCH) ./runtime/execinit/small
 	$(BUILD) -o bin/sbatchd-node ./runtime/node
 	$(BUILD) -tags urfave_cli_no_docs -o bin/slurm ./slurmrest/slurm
 	@if command -v "$${CC:-gcc}" >/dev/null; then set -x; CGO_ENABLED=1 CGO_CFLAGS='-O2 -g -Wno-deprecated-declarations' $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/sbatchd-gpu ./runtime/nvml; \
 	else echo 'build: no C compiler, so no bin/sbatchd-gpu: agents fall back to nvidia-smi'; fi
 	@for name in $(LINKS); do ln -sfn slurm bin/$$name; done
 
-unit: setup-build ## unit tests with the race detector
+unit: setup-build payload ## unit tests with the race detector
 	@$(COUNT) unit: -race -timeout $(UNITTIME) ./...
 
 e2e: setup-e2e build ## end-to-end tests: real containerd, registry, S3 and SSH servers
