@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -34,8 +35,8 @@ func (r *Rig) User(ctx context.Context, name string) (*User, error) {
 	var err error
 	if !r.Root {
 		account, err = user.Current()
-	} else if account, err = user.Lookup(name); errors.As(err, new(user.UnknownUserError)) {
-		account, err = r.addUser(ctx, name)
+	} else {
+		account, err = r.borrow(ctx, name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("user %s: %w", name, err)
@@ -71,12 +72,41 @@ func number(s string) uint32 {
 	return uint32(n)
 }
 
-func (r *Rig) addUser(ctx context.Context, name string) (*user.User, error) {
-	if err := run(ctx, "useradd", "--no-create-home", "--home-dir", r.Path("home", name), "--shell", "/bin/sh", "--user-group", name); err != nil {
+// accounts are those in use by the rigs of this process, which may run side by
+// side: one that was made here goes with the last of them.
+var accounts = struct {
+	sync.Mutex
+	uses map[string]int
+	made map[string]bool
+}{uses: map[string]int{}, made: map[string]bool{}}
+
+// borrow uses an account of the machine until Close, and makes it if need be.
+func (r *Rig) borrow(ctx context.Context, name string) (*user.User, error) {
+	accounts.Lock()
+	defer accounts.Unlock()
+	account, err := user.Lookup(name)
+	if errors.As(err, new(user.UnknownUserError)) {
+		if err = run(ctx, "useradd", "--no-create-home", "--home-dir", r.Path("home", name), "--shell", "/bin/sh", "--user-group", name); err == nil {
+			accounts.made[name] = true
+			account, err = user.Lookup(name)
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
-	r.Defer(func() error { return run(context.Background(), "userdel", name) })
-	return user.Lookup(name)
+	accounts.uses[name]++
+	r.Defer(func() error { return giveUp(name) })
+	return account, nil
+}
+
+func giveUp(name string) error {
+	accounts.Lock()
+	defer accounts.Unlock()
+	if accounts.uses[name]--; accounts.uses[name] > 0 || !accounts.made[name] {
+		return nil
+	}
+	delete(accounts.made, name)
+	return run(context.Background(), "userdel", name)
 }
 
 // CopyTo copies a file to a path of the user's, owned by the user.
