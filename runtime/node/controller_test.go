@@ -39,6 +39,7 @@ type controller struct {
 
 	mu       sync.Mutex
 	server   *grpc.Server
+	listener net.Listener
 	out      chan *agentapi.ControllerMessage
 	epoch    uint64
 	wanted   map[string]bool // attempts that may live
@@ -83,7 +84,7 @@ func (c *controller) up() {
 	s := agentapi.NewServer(c.authority.ServerTLS(time.Now))
 	agentapi.RegisterAgentLinkServer(s, c)
 	c.mu.Lock()
-	c.server = s
+	c.server, c.listener = s, l
 	c.mu.Unlock()
 	go func(l net.Listener) { _ = s.Serve(l) }(l) // ends with down
 }
@@ -91,11 +92,12 @@ func (c *controller) up() {
 // down cuts every link at once.
 func (c *controller) down() {
 	c.mu.Lock()
-	s := c.server
+	s, l := c.server, c.listener
 	c.server = nil
 	c.mu.Unlock()
 	if s != nil {
 		s.Stop()
+		_ = l.Close() // the server has closed it, if it had come to serve it
 	}
 }
 
