@@ -110,10 +110,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	a.jobs, a.jobsCtx = g, ctx
 	a.lastContact = attempt.BootTime()
-	if err := a.serveRelay(ctx, g); err != nil {
+	if err := a.recover(); err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
-	if err := a.recover(); err != nil {
+	if err := a.serveRelay(ctx, g); err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
 	g.Go(func() error { return a.runLink(ctx) })
