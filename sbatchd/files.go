@@ -56,6 +56,10 @@ func storeError(err error) error {
 		return status.Error(codes.NotFound, err.Error())
 	case errors.Is(err, checkpoint.ErrExists):
 		return status.Error(codes.AlreadyExists, err.Error())
+	case errors.Is(err, stage.ErrTooLarge):
+		return status.Error(codes.InvalidArgument, err.Error())
+	case errors.Is(err, fs.ErrPermission):
+		return status.Error(codes.PermissionDenied, err.Error())
 	}
 	return err
 }
