@@ -32,7 +32,11 @@ func TestMain(m *testing.M) {
 		case "agent":
 			agent(os.Args[3])
 		case "dial":
-			conn, err := net.DialTimeout("tcp", os.Args[2], time.Second)
+			network := "tcp"
+			if filepath.IsAbs(os.Args[2]) {
+				network = "unix"
+			}
+			conn, err := net.DialTimeout(network, os.Args[2], time.Second)
 			if err == nil {
 				var line []byte
 				line, err = io.ReadAll(conn)
