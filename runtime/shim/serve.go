@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -19,25 +20,28 @@ import (
 
 func unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
 
-// serve opens the command socket and the job's own, and serves them in g until
-// ctx ends.
-func (s *shim) serve(ctx context.Context, g *errgroup.Group) error {
+// listen opens the command socket and the job's own.
+func (s *shim) listen(ctx context.Context) (err error) {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
-	l, err := attempt.ListenUnix(ctx, s.path(attempt.SocketFile), 0o600)
-	if err != nil {
-		return err
+	if s.commandsAt, err = attempt.ListenUnix(ctx, s.path(attempt.SocketFile), 0o600); err != nil {
+		return fmt.Errorf("shim's socket: %w", err)
 	}
-	serveHTTP(ctx, g, l, s.commands(), nil)
 	if s.spec.JobSocket == "" {
 		return nil
 	}
 	// Anybody may connect, the owner alone is served: see jobHandler.
-	jl, err := attempt.ListenUnix(ctx, s.spec.JobSocket, 0o666)
-	if err != nil {
-		return err
+	if s.jobAt, err = attempt.ListenUnix(ctx, s.spec.JobSocket, 0o666); err != nil {
+		return fmt.Errorf("job's socket: %w", err)
 	}
-	serveHTTP(ctx, g, jl, s.jobHandler(), withPeer)
 	return nil
+}
+
+// serve serves the sockets in g until ctx ends.
+func (s *shim) serve(ctx context.Context, g *errgroup.Group) {
+	serveHTTP(ctx, g, s.commandsAt, s.commands(), nil)
+	if s.jobAt != nil {
+		serveHTTP(ctx, g, s.jobAt, s.jobHandler(), withPeer)
+	}
 }
 
 func serveHTTP(ctx context.Context, g *errgroup.Group, l net.Listener, h http.Handler, connContext func(context.Context, net.Conn) context.Context) {

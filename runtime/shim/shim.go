@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -69,6 +70,9 @@ func Run(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("shim of %s: no spec: %w", dir, errors.Join(err, os.ErrNotExist))
 	}
 	s.log = cfg.Log.With("job", s.spec.Job, "restart", s.spec.Restart)
+	if err := s.listen(ctx); err != nil {
+		return s.failed(container.Fail(container.ErrInfra, err))
+	}
 	if err := s.begin(ctx, cfg.Open); err != nil {
 		return s.failed(err)
 	}
@@ -84,10 +88,12 @@ type shim struct {
 	now  func() time.Time
 	log  *slog.Logger
 
-	runtime container.Runtime
-	box     container.Container
-	calls   chan func()   // for the loop
-	done    chan struct{} // closed when exit.json is there
+	// Opened before the script starts: its first line may be a squeue.
+	commandsAt, jobAt net.Listener
+	runtime           container.Runtime
+	box               container.Container
+	calls             chan func()   // for the loop
+	done              chan struct{} // closed when exit.json is there
 
 	state attempt.State // the loop's alone
 
@@ -129,10 +135,7 @@ func (s *shim) hold(ctx context.Context) error {
 	serveCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	g, serveCtx := errgroup.WithContext(serveCtx)
-	if err := s.serve(serveCtx, g); err != nil {
-		// Without a socket it can't be told anything; the agent will see that.
-		s.log.Error("shim serves no socket", "err", err)
-	}
+	s.serve(serveCtx, g)
 	ended := make(chan container.Exit, 1)
 	g.Go(func() error {
 		exit, err := s.box.Wait(serveCtx)
