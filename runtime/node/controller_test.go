@@ -212,6 +212,13 @@ func (c *controller) take(out chan *agentapi.ControllerMessage, m *agentapi.Agen
 	}
 }
 
+// links counts the links that agents have opened.
+func (c *controller) links() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hellos
+}
+
 // send gives an order, again and again until it is acknowledged, and returns what it
 // was refused with.
 func (c *controller) send(o *agentapi.Order) string {

@@ -95,13 +95,14 @@ func TestNetwork(t *testing.T) {
 	other := s.create("other-1", link, func(r *cloudburst.Request) { r.Pool = "other" })
 	s.ask(a, "$BIN greet pool-1 >/dev/null 2>&1 &")
 	s.await("greeting", func() bool { return s.ask(a, "$BIN dial 127.0.0.1:7000") == "hello from pool-1" })
+	// A dial may time out once on a busy machine.
+	s.await("a node of the pool reaches another", func() bool { return s.ask(b, "$BIN dial pool-1:7000") == "hello from pool-1" })
 	for _, c := range []struct {
 		what   string
 		from   cloudburst.Instance
 		script string
 		want   string
 	}{
-		{"nodes of a pool reach each other", b, "$BIN dial pool-1:7000", "hello from pool-1"},
 		{"pools do not", other, "$BIN dial 10.99.0.1:7000", "unreachable"},
 		{"loopback is the node's own", b, fmt.Sprintf("$BIN dial 127.0.0.1:%d", port), "unreachable"},
 		{"no way to the host's loopback", b, fmt.Sprintf("$BIN dial 10.0.2.2:%d", port), "unreachable"},

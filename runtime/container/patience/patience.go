@@ -64,7 +64,7 @@ func Do(ctx context.Context, limit time.Duration, log *slog.Logger, do func(cont
 // task's own shim is what died, or what an earlier death has left is in the way.
 var texts = []string{
 	"ttrpc: closed", "ttrpc: server closed", "transport is closing", "connection refused", "broken pipe",
-	"connection reset", "error reading from server", "no such file or directory: unavailable",
+	"connection reset", "failed to send write:", "error reading from server", "no such file or directory: unavailable",
 	// A snapshotter that died between making a folder and noting it meets the
 	// folder again, and removes it as it fails.
 	"failed to rename:",
