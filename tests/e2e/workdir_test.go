@@ -72,7 +72,7 @@ func TestIsolation(t *testing.T) {
 	h := open(t, site{runtime: "process"})
 	port := h.ctl.URL[strings.LastIndexByte(h.ctl.URL, ':')+1:]
 	one := h.sbatch(h.alice, "-N1", "--exclusive", "-o", "one.out", "--wrap",
-		"hostname; (echo >/dev/tcp/127.0.0.1/"+port+") 2>/dev/null && echo reaches the controller; busybox nc -l -p 7777 -w 20 </dev/null")
+		"hostname; (echo >/dev/tcp/127.0.0.1/"+port+") 2>/dev/null && echo reaches the controller; sleep 15 | busybox nc -l -p 7777 -w 20")
 	h.started(one, time.Minute)
 	h.shows(h.alice, "one.out", "p-", 15*time.Second)
 	first := strings.TrimSpace(h.read(h.alice, "one.out"))
