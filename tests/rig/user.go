@@ -106,7 +106,8 @@ func giveUp(name string) error {
 		return nil
 	}
 	delete(accounts.made, name)
-	return run(context.Background(), "userdel", name)
+	// Forced: a process of the same uid that is not ours is no reason to keep it.
+	return run(context.Background(), "userdel", "--force", name)
 }
 
 // CopyTo copies a file to a path of the user's, owned by the user.

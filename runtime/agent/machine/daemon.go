@@ -32,6 +32,9 @@ func NewDaemon(cfg agentapi.ContainerdConfig, logFile string, log *slog.Logger) 
 // daemonLook is how often the daemon is looked at.
 const daemonLook = 200 * time.Millisecond
 
+// daemonLives is how long a daemon must have run for its start to count as good.
+const daemonLives = time.Second
+
 // Run keeps the daemon up until ctx ends, and leaves it running then.
 func (d *Daemon) Run(ctx context.Context) error {
 	var backoff agentapi.Backoff
@@ -43,9 +46,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 			}
 			continue
 		}
+		began := time.Now()
 		ended, err := d.start()
 		if err == nil {
 			err = d.await(ctx, ended)
+		}
+		if time.Since(began) > daemonLives {
+			backoff.Reset() // it did start: what ended it came from outside
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
