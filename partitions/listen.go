@@ -55,7 +55,7 @@ func ParseListen(s string) (Listen, error) {
 		}
 		return a, nil
 	}
-	return Listen{}, fmt.Errorf("%s: must start with unix:, tcp: or tls:", s)
+	return Listen{}, fmt.Errorf("%s: must begin with a network, unix:, tcp: or tls:, and an address", s)
 }
 
 // splitAddress is net.SplitHostPort for a numeric port.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -179,9 +180,7 @@ func (l *loader) globalPair(p slurmconf.Pair) {
 // kind start from.
 func (l *loader) record(k *kind, st []slurmconf.Pair) {
 	s := &section{l: l, kind: k, name: st[0].Value, at: posOf(st[0]), pairs: map[string]slurmconf.Pair{}}
-	for low, p := range l.defaults[k] {
-		s.pairs[low] = p
-	}
+	maps.Copy(s.pairs, l.defaults[k])
 	seen := map[string]bool{}
 	for _, p := range st {
 		low := strings.ToLower(p.Key)

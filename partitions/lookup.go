@@ -1,6 +1,7 @@
 package partitions
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -127,12 +128,7 @@ func (p *Partition) Allows(t Trust) bool {
 	if len(p.AllowTrust) == 0 {
 		return true
 	}
-	for _, a := range p.AllowTrust {
-		if a == t {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(p.AllowTrust, t)
 }
 
 // Down reports whether the pool rents nothing (State=DOWN).

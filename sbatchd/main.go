@@ -31,8 +31,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := app().RunContext(ctx, os.Args); err != nil {
-		var exit cli.ExitCoder
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[cli.ExitCoder](err); ok {
 			if text := exit.Error(); text != "" {
 				fmt.Fprintln(os.Stderr, "sbatchd: "+text)
 			}

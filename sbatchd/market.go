@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand"
 	"os"
 	"path/filepath"
@@ -75,9 +76,7 @@ func (m *market) open(p *partitions.Provider) (cloudburst.Provider, error) {
 		if err != nil {
 			return nil, fmt.Errorf("provider %s: %w", p.Name, err)
 		}
-		for name, value := range secrets {
-			o.Values[name] = value
-		}
+		maps.Copy(o.Values, secrets)
 	}
 	return cloudburst.Open(p.Type, o)
 }

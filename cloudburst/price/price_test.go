@@ -43,16 +43,28 @@ func TestRank(t *testing.T) {
 		want cloudburst.Want
 		ids  []string
 	}{
-		{"cheapest first, foreign money last", cloudburst.Want{GPUs: a100(1), Capacity: cloudburst.Spot, Regions: []string{"eu-*"}},
-			[]string{"one-cheap", "one-dear", "two", "yuan"}},
+		{
+			"cheapest first, foreign money last",
+			cloudburst.Want{GPUs: a100(1), Capacity: cloudburst.Spot, Regions: []string{"eu-*"}},
+			[]string{"one-cheap", "one-dear", "two", "yuan"},
+		},
 		{"two useful", cloudburst.Want{GPUs: a100(2), Capacity: cloudburst.Spot}, []string{"two"}},
-		{"cap", cloudburst.Want{GPUs: a100(1), Capacity: cloudburst.Spot, Regions: []string{"eu-*"}, MaxPrice: cloudburst.Money{Micros: 4e6, Currency: "USD"}},
-			[]string{"one-cheap", "one-dear"}},
-		{"range", cloudburst.Want{GPUs: a100(1), MaxGPUs: 1, Capacity: cloudburst.Spot, Regions: []string{"EU-*"}, MaxPrice: cloudburst.Money{Micros: 4e6, Currency: "USD"}},
-			[]string{"one-cheap", "one-dear"}},
+		{
+			"cap",
+			cloudburst.Want{GPUs: a100(1), Capacity: cloudburst.Spot, Regions: []string{"eu-*"}, MaxPrice: cloudburst.Money{Micros: 4e6, Currency: "USD"}},
+			[]string{"one-cheap", "one-dear"},
+		},
+		{
+			"range",
+			cloudburst.Want{GPUs: a100(1), MaxGPUs: 1, Capacity: cloudburst.Spot, Regions: []string{"EU-*"}, MaxPrice: cloudburst.Money{Micros: 4e6, Currency: "USD"}},
+			[]string{"one-cheap", "one-dear"},
+		},
 		{"on demand is the default", cloudburst.Want{GPUs: a100(1)}, []string{"ondemand"}},
-		{"auto takes the cheapest of both", cloudburst.Want{GPUs: a100(1), Capacity: cloudburst.Auto, Regions: []string{"eu-*"}, MaxPrice: cloudburst.Money{Micros: 3e6, Currency: "USD"}},
-			[]string{"ondemand", "one-cheap"}},
+		{
+			"auto takes the cheapest of both",
+			cloudburst.Want{GPUs: a100(1), Capacity: cloudburst.Auto, Regions: []string{"eu-*"}, MaxPrice: cloudburst.Money{Micros: 3e6, Currency: "USD"}},
+			[]string{"ondemand", "one-cheap"},
+		},
 		{"any type", cloudburst.Want{GPUs: cloudburst.GPUs{Count: 1}, InstanceType: "h100", Capacity: cloudburst.Spot}, []string{"h100"}},
 		{"interconnect unknown is not enough", cloudburst.Want{GPUs: a100(1), Capacity: cloudburst.Spot, Interconnect: "nvlink"}, nil},
 	} {

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -27,12 +28,7 @@ func Legal(from, to State) bool {
 	if from.Final() {
 		return to == Pending
 	}
-	for _, s := range legal[from] {
-		if s == to {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(legal[from], to)
 }
 
 // TransitionError is an illegal move: a broken program, never a user's fault.

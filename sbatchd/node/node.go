@@ -50,8 +50,15 @@ var flagNames = []struct {
 	f    Flags
 	name string
 }{
-	{Cloud, "CLOUD"}, {Drain, "DRAIN"}, {Completing, "COMPLETING"}, {NotResponding, "NOT_RESPONDING"},
-	{PoweredDown, "POWERED_DOWN"}, {Fail, "FAIL"}, {PoweringUp, "POWERING_UP"}, {PoweringDown, "POWERING_DOWN"}, {PowerDown, "POWER_DOWN"},
+	{Cloud, "CLOUD"},
+	{Drain, "DRAIN"},
+	{Completing, "COMPLETING"},
+	{NotResponding, "NOT_RESPONDING"},
+	{PoweredDown, "POWERED_DOWN"},
+	{Fail, "FAIL"},
+	{PoweringUp, "POWERING_UP"},
+	{PoweringDown, "POWERING_DOWN"},
+	{PowerDown, "POWER_DOWN"},
 }
 
 // Names lists the flags Slurm shows, in Slurm's bit order.

@@ -17,7 +17,7 @@ import (
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 )
 
-// ErrTarget: the user's file can't be opened, whatever we do. Slurm fails such
+// ErrTarget says that the user's file can't be opened, whatever we do. Slurm fails such
 // a job when it starts (exit code 0:53).
 var ErrTarget = errors.New("output file")
 

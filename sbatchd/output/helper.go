@@ -122,8 +122,7 @@ func serveHelper(in io.Reader, out io.Writer) error {
 		var a reply
 		if err := h.do(&q, &a); err != nil {
 			a.Err = err.Error()
-			var no syscall.Errno
-			if errors.As(err, &no) {
+			if no, ok := errors.AsType[syscall.Errno](err); ok {
 				a.Errno = int(no)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 )
 
-// ErrOld: the data is of an attempt that a later one has replaced.
+// ErrOld says that the data is of an attempt that a later one has replaced.
 var ErrOld = errors.New("output of an older attempt")
 
 // Key names one stream of one attempt: "out", or "err" where --error is set.

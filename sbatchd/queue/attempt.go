@@ -66,7 +66,7 @@ func (q *Queue) Progress(ctx context.Context, a job.Attempt, phase string) error
 	})
 }
 
-// Started: the script runs.
+// Started says that the script runs.
 func (q *Queue) Started(ctx context.Context, a job.Attempt, digest, driver string, restored uint32) error {
 	return q.report(ctx, a, func(w *work, j *job.Job) error {
 		if !j.Run.Start.IsZero() {
@@ -76,7 +76,7 @@ func (q *Queue) Started(ctx context.Context, a job.Attempt, digest, driver strin
 	})
 }
 
-// Ended: the script is over; output and files may still be on their way.
+// Ended says that the script is over; output and files may still be on their way.
 func (q *Queue) Ended(ctx context.Context, a job.Attempt, x job.Exit) error {
 	return q.report(ctx, a, func(w *work, j *job.Job) error {
 		if !j.Run.Ended.IsZero() {
@@ -123,7 +123,7 @@ func (w *work) lost(j *job.Job, e *state.JobEnded, final job.State) {
 // defaultMaxRestarts is --max-restarts when not given: its highest value.
 const defaultMaxRestarts = 128
 
-// LaunchFailed: the script never ran.
+// LaunchFailed says that the script never ran.
 func (q *Queue) LaunchFailed(ctx context.Context, a job.Attempt, f job.LaunchFailure) error {
 	return q.report(ctx, a, func(w *work, j *job.Job) error {
 		if !j.Run.Ended.IsZero() {
@@ -157,7 +157,7 @@ func (q *Queue) LaunchFailed(ctx context.Context, a job.Attempt, f job.LaunchFai
 	})
 }
 
-// Lost: the attempt's processes are gone and how they ended is unknown. What
+// Lost says that the attempt's processes are gone and how they ended is unknown. What
 // they printed still comes, then Finished.
 func (q *Queue) Lost(ctx context.Context, a job.Attempt, message string) error {
 	return q.report(ctx, a, func(w *work, j *job.Job) error {
@@ -170,7 +170,7 @@ func (q *Queue) Lost(ctx context.Context, a job.Attempt, message string) error {
 	})
 }
 
-// Vanished: nothing at all is left of the attempt on its node.
+// Vanished says that nothing at all is left of the attempt on its node.
 func (q *Queue) Vanished(ctx context.Context, a job.Attempt, message string) error {
 	return q.report(ctx, a, func(w *work, j *job.Job) error {
 		return w.loseAttempt(j, job.NodeFail, message)
@@ -210,7 +210,7 @@ func (w *work) again(j *job.Job) time.Time {
 	return w.Now.Add(d)
 }
 
-// Finished: the agent has nothing left of the attempt, and everything it sent
+// Finished says that the agent has nothing left of the attempt, and everything it sent
 // is acknowledged.
 func (q *Queue) Finished(ctx context.Context, a job.Attempt) error {
 	return q.report(ctx, a, func(w *work, j *job.Job) error {
@@ -221,7 +221,7 @@ func (q *Queue) Finished(ctx context.Context, a job.Attempt) error {
 	})
 }
 
-// Checkpointed: a checkpoint is complete in the store.
+// Checkpointed says that a checkpoint is complete in the store.
 func (q *Queue) Checkpointed(ctx context.Context, a job.Attempt, c job.Checkpoint) error {
 	return q.report(ctx, a, func(w *work, j *job.Job) error {
 		if c.Number <= j.Run.Saved.Number {

@@ -65,7 +65,7 @@ func (q *Queue) Adopt(ctx context.Context, in node.Instance) error {
 	})
 }
 
-// InstanceGone: the provider confirms that the machine does not exist (any
+// InstanceGone says that the provider confirms that the machine does not exist (any
 // more). Whatever ran on it is fenced now; its node can be resumed again.
 func (q *Queue) InstanceGone(ctx context.Context, tag, why string) error {
 	return q.internal(ctx, "pool", func(w *work) error {
@@ -92,7 +92,7 @@ func (q *Queue) InstanceGone(ctx context.Context, tag, why string) error {
 	})
 }
 
-// NotRented: no machine could be had for a node that is powering up; its jobs
+// NotRented says that no machine could be had for a node that is powering up; its jobs
 // go back to the queue.
 func (q *Queue) NotRented(ctx context.Context, name string, incarnation uint32, why string) error {
 	return q.internal(ctx, "pool", func(w *work) error {

@@ -101,7 +101,7 @@ func partOn(r *job.Run, name string) int {
 	return slices.IndexFunc(r.Nodes, func(a job.NodeAlloc) bool { return a.Node == name })
 }
 
-// NodeSeen: the agent spoke.
+// NodeSeen says that the agent spoke.
 func (q *Queue) NodeSeen(ctx context.Context, name string, load float64, freeMiB int64) error {
 	return q.internal(ctx, "launch", func(w *work) error {
 		n, ok := w.Node(name)
@@ -117,7 +117,7 @@ func (q *Queue) NodeSeen(ctx context.Context, name string, load float64, freeMiB
 	})
 }
 
-// NodeNotice: the provider takes the node's machine at the deadline. Its jobs
+// NodeNotice says that the provider takes the node's machine at the deadline. Its jobs
 // are told by their agent; from here on their end counts as preempted.
 func (q *Queue) NodeNotice(ctx context.Context, name string, deadline time.Time) error {
 	return q.internal(ctx, "launch", func(w *work) error { return w.notice(name, deadline, false) })

@@ -62,7 +62,7 @@ func (q *Queue) pass(ctx context.Context, s *state.State) error {
 		return nil
 	})
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the house is being stopped
 	}
 	return err
 }

@@ -23,7 +23,7 @@ type Event interface {
 // again after a restart, so neither rows nor the story hold it.
 type Volatile interface{ volatile() }
 
-// ErrUnknown: the event is about a record that does not exist (any more).
+// ErrUnknown tells that the event is about a record that does not exist (any more).
 var ErrUnknown = errors.New("unknown record")
 
 // Changes are the rows an event changed, to be committed with it.

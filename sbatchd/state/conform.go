@@ -8,7 +8,7 @@ import (
 	"github.com/sbatchd/sbatchd/sbatchd/node"
 )
 
-// Reconfigured: a new config is in force. Volatile: the config is a file, and
+// Reconfigured tells that a new config is in force. Volatile: the config is a file, and
 // the nodes follow from it again at every start.
 type Reconfigured struct{ Config *partitions.Config }
 

@@ -19,7 +19,7 @@ func finish(j *job.Job, final job.State, reason job.Reason, at time.Time, requeu
 	j.State, j.Flags, j.End = final, j.Flags&^job.Requeued, at
 }
 
-// JobStopping: somebody asked for the attempt's end; the nodes are told next.
+// JobStopping tells that somebody asked for the attempt's end; the nodes are told next.
 type JobStopping struct {
 	Attempt job.Attempt
 	Stop    job.Stop
@@ -54,7 +54,7 @@ func (e JobStopping) apply(t *tx) error {
 	return t.putJob(j)
 }
 
-// JobEnded: the script is over, or could never start. Output and files may
+// JobEnded tells that the script is over, or could never start. Output and files may
 // still be on their way.
 type JobEnded struct {
 	Attempt  job.Attempt
@@ -108,7 +108,7 @@ func (e JobEnded) apply(t *tx) error {
 	return t.putJob(j)
 }
 
-// JobCleared: nothing of the attempt is left anywhere: its processes are gone
+// JobCleared tells that nothing of the attempt is left anywhere: its processes are gone
 // or fenced, its output and results are acknowledged or given up. The nodes
 // are free, and a requeued job waits again from Begin on.
 type JobCleared struct {
@@ -154,7 +154,7 @@ func (e JobCleared) apply(t *tx) error {
 	return nil
 }
 
-// JobEndedPending: a job that never ran (again) is over: cancelled, past its
+// JobEndedPending tells that a job that never ran (again) is over: cancelled, past its
 // deadline, or given up.
 type JobEndedPending struct {
 	ID       uint32
@@ -178,7 +178,7 @@ func (e JobEndedPending) apply(t *tx) error {
 	return t.putJob(j)
 }
 
-// JobRequeuedFinal: a finished job goes back to the queue.
+// JobRequeuedFinal tells that a finished job goes back to the queue.
 type JobRequeuedFinal struct {
 	ID    uint32
 	Begin time.Time
@@ -204,7 +204,7 @@ func (e JobRequeuedFinal) apply(t *tx) error {
 	return t.putJob(j)
 }
 
-// JobNoticed: the provider announced that it takes the node away.
+// JobNoticed tells that the provider announced that it takes the node away.
 type JobNoticed struct {
 	Attempt  job.Attempt
 	Deadline time.Time
@@ -224,7 +224,7 @@ func (e JobNoticed) apply(t *tx) error {
 	return t.putJob(j)
 }
 
-// CheckpointSaved: a checkpoint is complete in the store.
+// CheckpointSaved tells that a checkpoint is complete in the store.
 type CheckpointSaved struct {
 	Attempt    job.Attempt
 	Checkpoint job.Checkpoint
@@ -245,7 +245,7 @@ func (e CheckpointSaved) apply(t *tx) error {
 	return t.putJob(j)
 }
 
-// JobForgotten: a job ended MinJobAge ago and leaves memory; its rows stay for
+// JobForgotten tells that a job ended MinJobAge ago and leaves memory; its rows stay for
 // accounting.
 type JobForgotten struct{ ID uint32 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 )
 
-// JobSubmitted: a job was accepted. Its id must be the next one.
+// JobSubmitted tells that a job was accepted. Its id must be the next one.
 type JobSubmitted struct{ Job *job.Job }
 
 func (JobSubmitted) Kind() string                        { return "JobSubmitted" }
@@ -21,7 +21,7 @@ func (e JobSubmitted) apply(t *tx) error {
 	return t.putJob(e.Job)
 }
 
-// JobUpdated: its owner or an admin changed what a job asks for. Empty fields
+// JobUpdated tells that its owner or an admin changed what a job asks for. Empty fields
 // stay as they are.
 type JobUpdated struct {
 	ID       uint32
@@ -98,7 +98,7 @@ func EndOf(start time.Time, limit uint32) time.Time {
 	return start.Add(time.Duration(limit) * time.Minute)
 }
 
-// JobReasoned: why a pending job waits. Volatile.
+// JobReasoned tells why a pending job waits. Volatile.
 type JobReasoned struct {
 	ID       uint32
 	Reason   job.Reason
@@ -121,7 +121,7 @@ func (e JobReasoned) apply(t *tx) error {
 	return t.putJob(j)
 }
 
-// JobAllocated: a job was given nodes, which may still have to boot.
+// JobAllocated tells that a job was given nodes, which may still have to boot.
 type JobAllocated struct {
 	ID        uint32
 	Partition string
@@ -155,7 +155,7 @@ func (e JobAllocated) apply(t *tx) error {
 	return t.putJob(j)
 }
 
-// JobFitted: the machine behind a node is not what it was taken for, and a job
+// JobFitted tells that the machine behind a node is not what it was taken for, and a job
 // that waits for it holds another part of it.
 type JobFitted struct {
 	Attempt job.Attempt
@@ -199,7 +199,7 @@ func (t *tx) fits(a job.NodeAlloc) error {
 	return nil
 }
 
-// JobOrdered: the launch order is about to be sent; from here on the attempt
+// JobOrdered tells that the launch order is about to be sent; from here on the attempt
 // may run.
 type JobOrdered struct {
 	Attempt job.Attempt
@@ -219,7 +219,7 @@ func (e JobOrdered) apply(t *tx) error {
 	return t.putJob(j)
 }
 
-// JobProgress: the agent's word for what it does before the script runs. Volatile.
+// JobProgress is the agent's word for what it does before the script runs. Volatile.
 type JobProgress struct {
 	Attempt job.Attempt
 	Phase   string
@@ -238,7 +238,7 @@ func (e JobProgress) apply(t *tx) error {
 	return t.putJob(j)
 }
 
-// JobStarted: the script began.
+// JobStarted tells that the script began.
 type JobStarted struct {
 	Attempt     job.Attempt
 	At          time.Time
@@ -271,7 +271,7 @@ func (e JobStarted) apply(t *tx) error {
 	return t.putJob(j)
 }
 
-// JobSignalled: a signal is to be sent to a running attempt; its place in the
+// JobSignalled tells that a signal is to be sent to a running attempt; its place in the
 // run's list is the order's key, so that it is sent once.
 type JobSignalled struct {
 	Attempt   job.Attempt

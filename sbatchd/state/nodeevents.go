@@ -9,7 +9,7 @@ import (
 	"github.com/sbatchd/sbatchd/sbatchd/node"
 )
 
-// NodeResuming: a powered-down node is to boot; the pool rents a machine for it.
+// NodeResuming tells that a powered-down node is to boot; the pool rents a machine for it.
 type NodeResuming struct {
 	Name        string
 	Incarnation uint32
@@ -32,7 +32,7 @@ func (e NodeResuming) apply(t *tx) error {
 	return nil
 }
 
-// NodeResumeBy: a booting node gets until then. Volatile.
+// NodeResumeBy tells that a booting node gets until then. Volatile.
 type NodeResumeBy struct {
 	Name string
 	By   time.Time
@@ -51,7 +51,7 @@ func (e NodeResumeBy) apply(t *tx) error {
 	return nil
 }
 
-// NodeUp: the node's agent registered.
+// NodeUp tells that the node's agent registered.
 type NodeUp struct {
 	Name                  string
 	At                    time.Time
@@ -107,7 +107,7 @@ func (t *tx) heard(n *node.Node) {
 	}
 }
 
-// NodeBack: a node that did not respond is heard again.
+// NodeBack tells that a node that did not respond is heard again.
 type NodeBack struct {
 	Name string
 	At   time.Time
@@ -127,7 +127,7 @@ func (e NodeBack) apply(t *tx) error {
 	return nil
 }
 
-// NodeRemoved: a node that left the config has nothing on it any more.
+// NodeRemoved tells that a node that left the config has nothing on it any more.
 type NodeRemoved struct{ Name string }
 
 func (NodeRemoved) Kind() string                        { return "NodeRemoved" }
@@ -145,7 +145,7 @@ func (e NodeRemoved) apply(t *tx) error {
 	return nil
 }
 
-// NodeSeen: the agent spoke. Volatile.
+// NodeSeen tells that the agent spoke. Volatile.
 type NodeSeen struct {
 	Name    string
 	At      time.Time
@@ -166,7 +166,7 @@ func (e NodeSeen) apply(t *tx) error {
 	return nil
 }
 
-// NodeMarked: an admin or the controller changed a node's flags or reason.
+// NodeMarked tells that an admin or the controller changed a node's flags or reason.
 type NodeMarked struct {
 	Name        string
 	Set, Clear  node.Flags
@@ -198,7 +198,7 @@ func (e NodeMarked) apply(t *tx) error {
 	return nil
 }
 
-// NodeReclaiming: the provider takes the machine at the deadline.
+// NodeReclaiming tells that the provider takes the machine at the deadline.
 type NodeReclaiming struct {
 	Name     string
 	Deadline time.Time
@@ -217,7 +217,7 @@ func (e NodeReclaiming) apply(t *tx) error {
 	return nil
 }
 
-// NodePoweringDown: the node's machine is to be given back.
+// NodePoweringDown tells that the node's machine is to be given back.
 type NodePoweringDown struct {
 	Name string
 	Why  string
@@ -237,7 +237,7 @@ func (e NodePoweringDown) apply(t *tx) error {
 	return nil
 }
 
-// NodePoweredDown: no machine is behind the node any more; it may be resumed.
+// NodePoweredDown tells that no machine is behind the node any more; it may be resumed.
 type NodePoweredDown struct {
 	Name string
 	At   time.Time
@@ -263,7 +263,7 @@ func (e NodePoweredDown) apply(t *tx) error {
 	return nil
 }
 
-// InstanceIntended: a machine is about to be asked of a provider.
+// InstanceIntended tells that a machine is about to be asked of a provider.
 type InstanceIntended struct{ Instance *node.Instance }
 
 func (InstanceIntended) Kind() string { return "InstanceIntended" }
@@ -313,7 +313,7 @@ func (t *tx) offered(n *node.Node, i *node.Instance) {
 	reshape(n, as)
 }
 
-// InstanceChanged: the ledger learnt something about a machine.
+// InstanceChanged tells that the ledger learnt something about a machine.
 type InstanceChanged struct{ Instance *node.Instance }
 
 func (e InstanceChanged) Kind() string {
@@ -344,7 +344,7 @@ func (e InstanceChanged) apply(t *tx) error {
 	return nil
 }
 
-// InstanceForgotten: a row of a machine gone for long leaves memory. Volatile:
+// InstanceForgotten tells that a row of a machine gone for long leaves memory. Volatile:
 // the stored row stays.
 type InstanceForgotten struct{ Tag string }
 
@@ -356,7 +356,7 @@ func (e InstanceForgotten) apply(t *tx) error {
 	return nil
 }
 
-// PoolMarked: a pool is set aside, or usable again. Volatile.
+// PoolMarked tells that a pool is set aside, or usable again. Volatile.
 type PoolMarked struct {
 	Pool   string
 	Status PoolStatus
@@ -377,7 +377,7 @@ func (e PoolMarked) apply(t *tx) error {
 	return nil
 }
 
-// Audited: who was denied what, and what admins did to others. It changes no
+// Audited tells who was denied what, and what admins did to others. It changes no
 // record.
 type Audited struct {
 	Job     uint32 `json:",omitempty"`

@@ -129,7 +129,8 @@ func (m *market) add(s slurmconf.Statement) error {
 		v.parse("Error", func(text string) error {
 			for _, err := range []error{
 				cloudburst.ErrNoCapacity, cloudburst.ErrQuota, cloudburst.ErrAuth, cloudburst.ErrNoBalance,
-				cloudburst.ErrBadRequest, cloudburst.ErrTransient, cloudburst.RateLimited{},
+				cloudburst.ErrBadRequest, cloudburst.ErrTransient,
+				cloudburst.RateLimited{},
 			} {
 				if strings.EqualFold(text, cloudburst.Class(err)) {
 					f.err = err

@@ -74,7 +74,7 @@ func (s *Store) write(ctx context.Context, t *table, values []any) error {
 	for _, n := range chunks {
 		step := n * len(t.cols)
 		for len(values) >= step {
-			st, err := s.prepared(ctx, t, n)
+			st, err := s.prepared(ctx, t, n) //nolint:sqlclosecheck // kept for the next commit, closed with the store
 			if err != nil {
 				return err
 			}
