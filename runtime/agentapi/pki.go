@@ -19,6 +19,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/sbatchd/sbatchd/runtime/atomicfile"
 )
 
 // Lifetimes of certificates. Backdating lets a node whose clock is behind join.
@@ -97,7 +99,7 @@ func OpenAuthority(dir, cluster string, now time.Time) (*Authority, error) {
 func RotateAuthority(dir, cluster string, now time.Time) error {
 	pemData, err := os.ReadFile(filepath.Join(dir, caCertFile))
 	if err == nil {
-		err = writeSecret(filepath.Join(dir, caOldFile), pemData)
+		err = atomicfile.WriteDurable(filepath.Join(dir, caOldFile), pemData)
 	}
 	if err == nil {
 		err = newAuthority(dir, cluster, now)
@@ -137,15 +139,15 @@ func newAuthority(dir, cluster string, now time.Time) error {
 	}
 	if _, err := os.Stat(filepath.Join(dir, tokenKeyFile)); errors.Is(err, fs.ErrNotExist) {
 		secret := []byte(rand.Text() + rand.Text())
-		if err := writeSecret(filepath.Join(dir, tokenKeyFile), secret); err != nil {
+		if err := atomicfile.WriteDurable(filepath.Join(dir, tokenKeyFile), secret); err != nil {
 			return err
 		}
 	}
 	// The certificate is last: it says that the rest is there.
-	if err := writeSecret(filepath.Join(dir, caKeyFile), keyPEM); err != nil {
+	if err := atomicfile.WriteDurable(filepath.Join(dir, caKeyFile), keyPEM); err != nil {
 		return err
 	}
-	return writeSecret(filepath.Join(dir, caCertFile), encodeCerts(der))
+	return atomicfile.WriteDurable(filepath.Join(dir, caCertFile), encodeCerts(der))
 }
 
 func (a *Authority) load(dir string) error {
@@ -310,23 +312,4 @@ func readSecret(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: mode %04o lets others read it, must be 0600", path, info.Mode().Perm())
 	}
 	return os.ReadFile(path)
-}
-
-// writeSecret replaces a file in one step, mode 0600, on disk when it returns.
-func writeSecret(path string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".secret-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // gone after the rename; only a failure leaves it
-	if _, err = tmp.Write(data); err == nil {
-		err = tmp.Sync()
-	}
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
 }

@@ -12,6 +12,8 @@ import (
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
+
+	"github.com/sbatchd/sbatchd/runtime/atomicfile"
 )
 
 // ServerTLS is the controller's side: it shows a certificate of the authority,
@@ -152,7 +154,7 @@ func LoadCredential(path string) (Credential, error) {
 func SaveKey(path string, key crypto.Signer) error {
 	data, err := encodeKey(key)
 	if err == nil {
-		err = writeSecret(path+".key", data)
+		err = atomicfile.WriteDurable(path+".key", data)
 	}
 	if err != nil {
 		return fmt.Errorf("node credential: %w", err)
@@ -162,7 +164,7 @@ func SaveKey(path string, key crypto.Signer) error {
 
 // SaveReply keeps what Join or Renew gave for the key already saved.
 func SaveReply(path string, r *JoinReply) error {
-	if err := writeSecret(path+".pem", encodeCerts(append([][]byte{r.GetCertificate()}, r.GetCas()...)...)); err != nil {
+	if err := atomicfile.WriteDurable(path+".pem", encodeCerts(append([][]byte{r.GetCertificate()}, r.GetCas()...)...)); err != nil {
 		return fmt.Errorf("node credential: %w", err)
 	}
 	return nil

@@ -27,6 +27,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbatchd/sbatchd/runtime/atomicfile"
 	"github.com/sbatchd/sbatchd/runtime/container"
 )
 
@@ -171,35 +172,14 @@ func Write(dir, name string, v any, durable bool) error {
 
 // WriteBytes is Write of a file that is not JSON.
 func WriteBytes(dir, name string, data []byte, durable bool) error {
-	tmp, err := os.CreateTemp(dir, "."+name+"-*") // 0600
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	_, err = tmp.Write(data)
-	if err == nil && durable {
-		err = tmp.Sync()
-	}
-	err = errors.Join(err, tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), filepath.Join(dir, name))
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-		return fmt.Errorf("write %s: %w", name, err)
-	}
+	write := atomicfile.Write
 	if durable {
-		return SyncDir(dir)
+		write = atomicfile.WriteDurable
+	}
+	if err := write(filepath.Join(dir, name), data); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
-}
-
-// SyncDir makes the names in a folder durable.
-func SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // Read reads a JSON file of the folder; found is false when there is none.

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sbatchd/sbatchd/runtime/atomicfile"
 )
 
 // tempMark begins the names of files that are not yet objects.
@@ -91,7 +93,7 @@ func (d *Dir) write(ctx context.Context, key string, r io.Reader, size int64, pl
 		err = place(f.Name(), name)
 	}
 	if err == nil {
-		err = syncDir(parent)
+		err = atomicfile.Sync(parent)
 	}
 	if err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
@@ -114,19 +116,7 @@ func mkdirSynced(root, dir string) error {
 		}
 		return err
 	}
-	return syncDir(parent)
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return atomicfile.Sync(parent)
 }
 
 // Get implements Store.

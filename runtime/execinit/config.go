@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbatchd/sbatchd/runtime/atomicfile"
 	"github.com/sbatchd/sbatchd/runtime/container"
 )
 
@@ -186,9 +187,5 @@ func finish(dir string, f *os.File, r Result) error {
 	if err := os.Rename(f.Name(), filepath.Join(dir, ExitFile)); err != nil {
 		return err
 	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return atomicfile.Sync(dir)
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/sbatchd/sbatchd/runtime/atomicfile"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 )
 
@@ -213,7 +214,7 @@ func (s *Spool) round(batch []*piece) {
 	}
 	var dirErr error
 	if created {
-		dirErr = syncPath(s.dir)
+		dirErr = atomicfile.Sync(s.dir)
 	}
 	var g errgroup.Group
 	g.SetLimit(maxSyncs)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sbatchd/sbatchd/runtime/atomicfile"
 )
 
 func (s *Spool) path(k Key) string { return filepath.Join(s.dir, k.String()) }
@@ -209,19 +211,7 @@ func writeSynced(name string, data []byte) error {
 		err = os.Rename(name+".new", name)
 	}
 	if err == nil {
-		err = syncPath(filepath.Dir(name))
-	}
-	return err
-}
-
-func syncPath(name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	if cerr := f.Close(); err == nil {
-		err = cerr
+		err = atomicfile.Sync(filepath.Dir(name))
 	}
 	return err
 }

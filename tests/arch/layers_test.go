@@ -46,6 +46,7 @@ var layers = map[string]int{
 
 	"runtime/agentapi":             1,
 	"runtime/asuser":               1,
+	"runtime/atomicfile":           0,
 	"runtime/attempt":              1,
 	"runtime/execinit":             1,
 	"runtime/localnode":            1,

@@ -14,6 +14,8 @@ import (
 
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
+
+	"github.com/sbatchd/sbatchd/runtime/atomicfile"
 )
 
 // dialect is what differs between the databases.
@@ -82,7 +84,7 @@ func openSQLite(ctx context.Context, cfg Config) (*sql.DB, *sql.DB, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := errors.Join(f.Close(), syncFile(filepath.Dir(file))); err != nil {
+		if err := errors.Join(f.Close(), atomicfile.Sync(filepath.Dir(file))); err != nil {
 			return nil, nil, err
 		}
 		pragmas = append(pragmas, "page_size("+strconv.Itoa(pageSize)+")", "journal_mode(WAL)", "synchronous(FULL)", "journal_size_limit(67108864)",
@@ -134,27 +136,15 @@ func backupSQLite(ctx context.Context, db *sql.DB, cfg Config, from, to int64) (
 		return "", err
 	}
 	for _, step := range []func() error{
-		func() error { return syncFile(temp) },
+		func() error { return atomicfile.Sync(temp) },
 		func() error { return os.Rename(temp, name) },
-		func() error { return syncFile(filepath.Dir(name)) },
+		func() error { return atomicfile.Sync(filepath.Dir(name)) },
 	} {
 		if err := step(); err != nil {
 			return "", err
 		}
 	}
 	return name, nil
-}
-
-func syncFile(name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
 }
 
 func backupsSQLite(cfg Config, version int64) []string {
