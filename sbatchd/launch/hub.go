@@ -87,6 +87,7 @@ type Config struct {
 type Hub struct {
 	agentapi.UnimplementedAgentLinkServer
 	Config
+	tls func() *tls.Config // with one certificate for every listener
 
 	mu       sync.Mutex
 	sessions map[string]*session // by node
@@ -94,43 +95,34 @@ type Hub struct {
 
 // New makes a hub; Run serves it.
 func New(c Config) *Hub {
-	return &Hub{Config: c, sessions: map[string]*session{}}
+	return &Hub{
+		Config: c, sessions: map[string]*session{},
+		tls: sync.OnceValue(func() *tls.Config { return c.Authority.ServerTLS(c.Now) }),
+	}
 }
 
 // Run serves agents on the listeners until ctx ends, and sends orders.
 func (h *Hub) Run(ctx context.Context, listeners ...net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
-	srv := agentapi.NewServer(h.tls())
-	agentapi.RegisterAgentLinkServer(srv, h)
 	for _, l := range listeners {
-		g.Go(func() error { return serve(srv, l) })
+		g.Go(func() error { return h.Serve(ctx, l) })
 	}
 	g.Go(func() error { return h.dispatch(ctx) })
-	g.Go(func() error {
-		<-ctx.Done()
-		srv.Stop()
-		return nil
-	})
 	return g.Wait()
 }
 
-// Serve adds a listener of one instance (AgentLink=ssh) until ctx ends.
+// Serve serves agents on one listener until ctx ends: one of AgentListen, or
+// that of one instance (AgentLink=ssh).
 func (h *Hub) Serve(ctx context.Context, l net.Listener) error {
 	srv := agentapi.NewServer(h.tls())
 	agentapi.RegisterAgentLinkServer(srv, h)
 	stop := context.AfterFunc(ctx, srv.Stop)
 	defer stop()
-	return serve(srv, l)
-}
-
-func serve(srv *grpc.Server, l net.Listener) error {
 	if err := srv.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) && !errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	return nil
 }
-
-func (h *Hub) tls() *tls.Config { return h.Authority.ServerTLS(h.Now) }
 
 // Join trades a join token for a certificate.
 func (h *Hub) Join(ctx context.Context, r *agentapi.JoinRequest) (*agentapi.JoinReply, error) {

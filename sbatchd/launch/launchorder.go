@@ -45,13 +45,13 @@ func (h *Hub) launchOrder(s *state.State, j *job.Job) (*agentapi.Order, error) {
 	if !ok {
 		return nil, fmt.Errorf("node %s: %w", alloc.Node, state.ErrUnknown)
 	}
-	pool := s.Config.Pool(n.Pool)
+	pool, image := s.Config.Pool(n.Pool), imageOf(s.Config, j, n.Pool)
 	l := &agentapi.Launch{
 		Script: script, Args: args(j.Spec), Env: splitEnv(env, pool),
 		WorkDir: j.Spec.WorkDir, WorkDirMode: workDirMode(pool),
 		User:    user,
 		Streams: streams(s.Config, j),
-		Image:   imageOf(s.Config, j, n.Pool), Runtime: runtimeOf(s.Config, j, n.Pool),
+		Image:   image, Runtime: runtimeOf(image),
 		Cpus: uint32(alloc.CPUs), MemoryMib: uint64(alloc.MemoryMiB), Gpus: gpus(n, alloc),
 		TimeLimitS: limitSeconds(j.Run.Limit),
 		Signal: &agentapi.JobSignal{
@@ -176,8 +176,8 @@ func loopback(ref string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func runtimeOf(c *partitions.Config, j *job.Job, poolName string) string {
-	if imageOf(c, j, poolName) == nil {
+func runtimeOf(image *agentapi.Image) string {
+	if image == nil {
 		return string(partitions.Process)
 	}
 	return string(partitions.Containerd)
