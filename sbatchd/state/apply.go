@@ -131,11 +131,3 @@ func (t *tx) editNode(name string) (*node.Node, error) {
 	}
 	return n.Clone(), nil
 }
-
-func (t *tx) editInstance(tag string) (*node.Instance, error) {
-	i, ok := t.instances.Get(tag)
-	if !ok {
-		return nil, fmt.Errorf("instance %s: %w", tag, ErrUnknown)
-	}
-	return i.Clone(), nil
-}

@@ -15,6 +15,7 @@ import (
 	"github.com/sbatchd/sbatchd/partitions/tres"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
+	"github.com/sbatchd/sbatchd/sbatchd/queue"
 	"github.com/sbatchd/sbatchd/sbatchd/state"
 	"github.com/sbatchd/sbatchd/sbatchd/store"
 	"github.com/sbatchd/sbatchd/slurmrest/auth"
@@ -35,7 +36,7 @@ func (c *call) answer(v any) {
 }
 
 // may reports whether the caller may read a job's script, output and bill.
-func (c *call) may(j *job.Job) bool { return c.who.Role == auth.Admin || j.UID == c.who.UID }
+func (c *call) may(j *job.Job) bool { return queue.MaySee(c.who, j) }
 
 // unsupported answers where a part of the controller isn't there.
 func (c *call) unsupported() { c.refuse(errno.NotSupported, "", "") }

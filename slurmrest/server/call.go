@@ -216,7 +216,7 @@ func (c *call) now(names ...string) func(b []byte) []byte {
 // PrivateData says otherwise; a process in a job only its own user's.
 func (c *call) sees(private bool, j *job.Job) bool {
 	switch {
-	case c.who.Role == auth.Admin, j.UID == c.who.UID:
+	case c.may(j):
 		return true
 	case c.who.Role == auth.Guest:
 		return false
