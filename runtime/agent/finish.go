@@ -74,7 +74,7 @@ func (r *run) bringBack(ctx context.Context) error {
 			out.Message = err.Error()
 			break
 		}
-		if err := sleep(ctx, backoff.Next()); err != nil {
+		if err := agentapi.Sleep(ctx, backoff.Next()); err != nil {
 			return err
 		}
 	}
@@ -96,7 +96,7 @@ func (r *run) removeContainer(ctx context.Context) error {
 			return ctx.Err()
 		}
 		r.log.Warn("container is not removed yet", "err", err)
-		if err := sleep(ctx, backoff.Next()); err != nil {
+		if err := agentapi.Sleep(ctx, backoff.Next()); err != nil {
 			return err
 		}
 	}
@@ -109,7 +109,7 @@ func (r *run) remove(ctx context.Context) error {
 		if pid, err := attempt.Holder(r.dir); err != nil || pid == 0 {
 			break
 		}
-		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+		if err := agentapi.Sleep(ctx, 10*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -52,7 +52,7 @@ func (a *Agent) runLink(ctx context.Context) error {
 		}
 		wait := min(backoff.Next(), a.cfg.RedialMax)
 		a.log.Debug("no link to the controller", "err", err, "again", wait)
-		if err := sleep(ctx, wait); err != nil {
+		if err := agentapi.Sleep(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -312,15 +312,4 @@ func (a *Agent) report(r *agentapi.Report) error {
 		s.send(reportMessage(r))
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -36,7 +36,7 @@ func (a *Agent) watchNotice(ctx context.Context) error {
 		if found && err == nil {
 			return a.takeNotice(&notice{deadline: n.At})
 		}
-		if err := sleep(ctx, noticePoll); err != nil {
+		if err := agentapi.Sleep(ctx, noticePoll); err != nil {
 			return err
 		}
 	}
@@ -95,7 +95,7 @@ func (a *Agent) watchOrphan(ctx context.Context) error {
 		if left <= 0 {
 			break
 		}
-		if err := sleep(ctx, min(left, 30*time.Second)); err != nil {
+		if err := agentapi.Sleep(ctx, min(left, 30*time.Second)); err != nil {
 			return err
 		}
 	}
@@ -107,7 +107,7 @@ func (a *Agent) watchOrphan(ctx context.Context) error {
 	defer cancel()
 	for _, r := range a.attempts() {
 		for !r.read().Over {
-			if sleep(wait, lookAgain) != nil {
+			if agentapi.Sleep(wait, lookAgain) != nil {
 				break
 			}
 		}

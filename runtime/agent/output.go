@@ -188,7 +188,7 @@ func (r *run) shipped(ctx context.Context) error {
 			if acked >= s.size() {
 				break
 			}
-			if err := sleep(ctx, 5*time.Millisecond); err != nil {
+			if err := agentapi.Sleep(ctx, 5*time.Millisecond); err != nil {
 				return err
 			}
 		}

@@ -356,7 +356,7 @@ func (r *run) stageIn(ctx context.Context) error {
 			return err
 		}
 		r.log.Warn("work directory is not here yet", "err", err)
-		if err := sleep(ctx, backoff.Next()); err != nil {
+		if err := agentapi.Sleep(ctx, backoff.Next()); err != nil {
 			return err
 		}
 	}
@@ -388,7 +388,7 @@ func (r *run) restore(ctx context.Context) error {
 			return err
 		}
 		r.log.Warn("checkpoint is not restored yet", "err", err)
-		if err := sleep(ctx, backoff.Next()); err != nil {
+		if err := agentapi.Sleep(ctx, backoff.Next()); err != nil {
 			return err
 		}
 	}

@@ -153,7 +153,7 @@ func (r *run) end(ctx context.Context, gone <-chan struct{}, k attempt.Kill) {
 			return
 		}
 		r.log.Debug("shim did not take the kill", "err", err)
-		if sleep(ctx, lookAgain) != nil {
+		if agentapi.Sleep(ctx, lookAgain) != nil {
 			return
 		}
 	}

@@ -88,7 +88,7 @@ func (r *run) waitEnd(ctx context.Context) (exit attempt.Exit, lost string, err 
 			return r.shimGone(ctx)
 		}
 		if err := r.shim.Do(ctx, attempt.PathWait, nil, nil); err != nil {
-			if err := sleep(ctx, lookAgain); err != nil {
+			if err := agentapi.Sleep(ctx, lookAgain); err != nil {
 				return exit, "", err
 			}
 		}
@@ -106,7 +106,7 @@ func (r *run) shimGone(ctx context.Context) (exit attempt.Exit, lost string, err
 			return exit, lost, err
 		}
 		r.log.Warn("job without a shim is not ended yet", "err", err)
-		if err := sleep(ctx, backoff.Next()); err != nil {
+		if err := agentapi.Sleep(ctx, backoff.Next()); err != nil {
 			return exit, "", err
 		}
 	}

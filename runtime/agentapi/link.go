@@ -144,3 +144,15 @@ func (b *Backoff) Next() time.Duration {
 
 // Reset starts over after a success.
 func (b *Backoff) Reset() { b.n = 0 }
+
+// Sleep returns after d, or with ctx's error when it ends before.
+func Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

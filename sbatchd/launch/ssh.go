@@ -93,12 +93,8 @@ func (s *SSH) keep(ctx context.Context, tag string) {
 			wait.Reset()
 		}
 		s.Hub.Log.Info("ssh link ended, opened again", "instance", tag, "err", err)
-		t := time.NewTimer(wait.Next())
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if agentapi.Sleep(ctx, wait.Next()) != nil {
 			return
-		case <-t.C:
 		}
 	}
 }

@@ -41,7 +41,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	for {
 		if d.up(ctx) {
 			backoff.Reset()
-			if err := pause(ctx, daemonLook); err != nil {
+			if err := agentapi.Sleep(ctx, daemonLook); err != nil {
 				return err
 			}
 			continue
@@ -58,7 +58,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		d.log.Warn("containerd is not up", "err", err)
-		if err := pause(ctx, backoff.Next()); err != nil {
+		if err := agentapi.Sleep(ctx, backoff.Next()); err != nil {
 			return err
 		}
 	}
@@ -102,17 +102,6 @@ func (d *Daemon) await(ctx context.Context, ended <-chan error) error {
 	select {
 	case err := <-ended:
 		return fmt.Errorf("containerd ended: %w", err)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
