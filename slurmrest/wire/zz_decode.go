@@ -2909,6 +2909,2348 @@ func (v *LicensesResp) decode(d *decoder) {
 	}
 }
 
+func (v *Coord) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "direct":
+			d.bool(&v.Direct)
+		case "name":
+			d.str(&v.Name)
+		default:
+			d.unknown("COORD")
+		}
+	}
+}
+
+func (v *Account) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "associations":
+			v.Associations = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Associations = append(room(d, v.Associations, start), AssocShort{})
+					v.Associations[len(v.Associations)-1].decode(d)
+				}
+			}
+		case "coordinators":
+			v.Coordinators = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Coordinators = append(room(d, v.Coordinators, start), Coord{})
+					v.Coordinators[len(v.Coordinators)-1].decode(d)
+				}
+			}
+		case "description":
+			d.str(&v.Description)
+		case "flags":
+			d.flags(&v.Flags, enumAccountFlags)
+		case "name":
+			d.str(&v.Name)
+		case "organization":
+			d.str(&v.Organization)
+		default:
+			d.unknown("ACCOUNT")
+		}
+	}
+}
+
+func (v *AccountingAllocated) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "seconds":
+			d.int(&v.Seconds)
+		default:
+			d.unknown("ACCOUNTING_ALLOCATED")
+		}
+	}
+}
+
+func (v *Accounting) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "TRES":
+			v.TRES.decode(d)
+		case "allocated":
+			v.Allocated.decode(d)
+		case "id":
+			d.int(&v.ID)
+		case "id_alt":
+			d.int(&v.IDAlt)
+		case "start":
+			d.int(&v.Start)
+		default:
+			d.unknown("ACCOUNTING")
+		}
+	}
+}
+
+func (v *AssocDefault) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "qos":
+			d.str(&v.QOS)
+		default:
+			d.unknown("ASSOC_DEFAULT")
+		}
+	}
+}
+
+func (v *AssocMaxJobsPer) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "accruing":
+			d.num(&v.Accruing)
+		case "count":
+			d.num(&v.Count)
+		case "submitted":
+			d.num(&v.Submitted)
+		case "wall_clock":
+			d.num(&v.WallClock)
+		default:
+			d.unknown("ASSOCMAXJOBS_PER")
+		}
+	}
+}
+
+func (v *AssocMaxJobs) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "accruing":
+			d.num(&v.Accruing)
+		case "active":
+			d.num(&v.Active)
+		case "per":
+			v.Per.decode(d)
+		case "total":
+			d.num(&v.Total)
+		default:
+			d.unknown("ASSOCMAX_JOBS")
+		}
+	}
+}
+
+func (v *AssocMaxPerAccount) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "wall_clock":
+			d.num(&v.WallClock)
+		default:
+			d.unknown("ASSOCMAXPER_ACCOUNT")
+		}
+	}
+}
+
+func (v *AssocMaxPer) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "account":
+			v.Account.decode(d)
+		default:
+			d.unknown("ASSOCMAX_PER")
+		}
+	}
+}
+
+func (v *AssocMaxTRESGroup) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "active":
+			v.Active = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Active = append(room(d, v.Active, start), TRES{})
+					v.Active[len(v.Active)-1].decode(d)
+				}
+			}
+		case "minutes":
+			v.Minutes = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Minutes = append(room(d, v.Minutes, start), TRES{})
+					v.Minutes[len(v.Minutes)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("ASSOCMAXTRES_GROUP")
+		}
+	}
+}
+
+func (v *AssocMaxTRESMinutesPer) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "job":
+			v.Job = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Job = append(room(d, v.Job, start), TRES{})
+					v.Job[len(v.Job)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("ASSOCMAXTRESMINUTES_PER")
+		}
+	}
+}
+
+func (v *AssocMaxTRESMinutes) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "per":
+			v.Per.decode(d)
+		case "total":
+			v.Total = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Total = append(room(d, v.Total, start), TRES{})
+					v.Total[len(v.Total)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("ASSOCMAXTRES_MINUTES")
+		}
+	}
+}
+
+func (v *AssocMaxTRESPer) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "job":
+			v.Job = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Job = append(room(d, v.Job, start), TRES{})
+					v.Job[len(v.Job)-1].decode(d)
+				}
+			}
+		case "node":
+			v.Node = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Node = append(room(d, v.Node, start), TRES{})
+					v.Node[len(v.Node)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("ASSOCMAXTRES_PER")
+		}
+	}
+}
+
+func (v *AssocMaxTRES) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "group":
+			v.Group.decode(d)
+		case "minutes":
+			v.Minutes.decode(d)
+		case "per":
+			v.Per.decode(d)
+		case "total":
+			v.Total = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Total = append(room(d, v.Total, start), TRES{})
+					v.Total[len(v.Total)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("ASSOCMAX_TRES")
+		}
+	}
+}
+
+func (v *AssocMax) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "jobs":
+			v.Jobs.decode(d)
+		case "per":
+			v.Per.decode(d)
+		case "tres":
+			v.TRES.decode(d)
+		default:
+			d.unknown("ASSOC_MAX")
+		}
+	}
+}
+
+func (v *AssocMin) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "priority_threshold":
+			d.num(&v.PriorityThreshold)
+		default:
+			d.unknown("ASSOC_MIN")
+		}
+	}
+}
+
+func (v *Assoc) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "account":
+			d.str(&v.Account)
+		case "accounting":
+			v.Accounting = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Accounting = append(room(d, v.Accounting, start), Accounting{})
+					v.Accounting[len(v.Accounting)-1].decode(d)
+				}
+			}
+		case "cluster":
+			d.str(&v.Cluster)
+		case "comment":
+			d.str(&v.Comment)
+		case "default":
+			v.Default.decode(d)
+		case "flags":
+			d.flags(&v.Flags, enumAssocFlags)
+		case "id":
+			d.int(&v.ID)
+		case "is_default":
+			d.bool(&v.IsDefault)
+		case "lineage":
+			d.str(&v.Lineage)
+		case "max":
+			v.Max.decode(d)
+		case "min":
+			v.Min.decode(d)
+		case "parent_account":
+			d.str(&v.ParentAccount)
+		case "partition":
+			d.str(&v.Partition)
+		case "priority":
+			d.num(&v.Priority)
+		case "qos":
+			d.strs(&v.QOS)
+		case "shares_raw":
+			d.int(&v.SharesRaw)
+		case "user":
+			d.str(&v.User)
+		default:
+			d.unknown("ASSOC")
+		}
+	}
+}
+
+func (v *ClusterRecAssociations) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "root":
+			v.Root.decode(d)
+		default:
+			d.unknown("CLUSTERREC_ASSOCIATIONS")
+		}
+	}
+}
+
+func (v *ClusterRecController) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "host":
+			d.str(&v.Host)
+		case "port":
+			d.int(&v.Port)
+		default:
+			d.unknown("CLUSTERREC_CONTROLLER")
+		}
+	}
+}
+
+func (v *ClusterRec) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "associations":
+			v.Associations.decode(d)
+		case "controller":
+			v.Controller.decode(d)
+		case "flags":
+			d.flags(&v.Flags, enumClusterRecFlags)
+		case "name":
+			d.str(&v.Name)
+		case "nodes":
+			d.str(&v.Nodes)
+		case "rpc_version":
+			d.int(&v.RPCVersion)
+		case "tres":
+			v.TRES = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.TRES = append(room(d, v.TRES, start), TRES{})
+					v.TRES[len(v.TRES)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("CLUSTER_REC")
+		}
+	}
+}
+
+func (v *QOSLimitsMaxAccruingPer) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "account":
+			d.num(&v.Account)
+		case "user":
+			d.num(&v.User)
+		default:
+			d.unknown("QOSLIMITSMAXACCRUING_PER")
+		}
+	}
+}
+
+func (v *QOSLimitsMaxAccruing) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "per":
+			v.Per.decode(d)
+		default:
+			d.unknown("QOSLIMITSMAX_ACCRUING")
+		}
+	}
+}
+
+func (v *QOSLimitsMaxActiveJobs) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "accruing":
+			d.num(&v.Accruing)
+		case "count":
+			d.num(&v.Count)
+		default:
+			d.unknown("QOSLIMITSMAX_ACTIVE_JOBS")
+		}
+	}
+}
+
+func (v *QOSLimitsMaxJobsActiveJobsPer) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "account":
+			d.num(&v.Account)
+		case "user":
+			d.num(&v.User)
+		default:
+			d.unknown("QOSLIMITSMAXJOBSACTIVEJOBS_PER")
+		}
+	}
+}
+
+func (v *QOSLimitsMaxJobsActiveJobs) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "per":
+			v.Per.decode(d)
+		default:
+			d.unknown("QOSLIMITSMAXJOBS_ACTIVE_JOBS")
+		}
+	}
+}
+
+func (v *QOSLimitsMaxJobsPer) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "account":
+			d.num(&v.Account)
+		case "user":
+			d.num(&v.User)
+		default:
+			d.unknown("QOSLIMITSMAXJOBS_PER")
+		}
+	}
+}
+
+func (v *QOSLimitsMaxJobs) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "active_jobs":
+			v.ActiveJobs.decode(d)
+		case "count":
+			d.num(&v.Count)
+		case "per":
+			v.Per.decode(d)
+		default:
+			d.unknown("QOSLIMITSMAX_JOBS")
+		}
+	}
+}
+
+func (v *QOSLimitsMaxTRESMinutesPer) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "account":
+			v.Account = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Account = append(room(d, v.Account, start), TRES{})
+					v.Account[len(v.Account)-1].decode(d)
+				}
+			}
+		case "job":
+			v.Job = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Job = append(room(d, v.Job, start), TRES{})
+					v.Job[len(v.Job)-1].decode(d)
+				}
+			}
+		case "qos":
+			v.QOS = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.QOS = append(room(d, v.QOS, start), TRES{})
+					v.QOS[len(v.QOS)-1].decode(d)
+				}
+			}
+		case "user":
+			v.User = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.User = append(room(d, v.User, start), TRES{})
+					v.User[len(v.User)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("QOSLIMITSMAXTRESMINUTES_PER")
+		}
+	}
+}
+
+func (v *QOSLimitsMaxTRESMinutes) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "per":
+			v.Per.decode(d)
+		case "total":
+			v.Total = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Total = append(room(d, v.Total, start), TRES{})
+					v.Total[len(v.Total)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("QOSLIMITSMAXTRES_MINUTES")
+		}
+	}
+}
+
+func (v *QOSLimitsMaxTRESPer) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "account":
+			v.Account = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Account = append(room(d, v.Account, start), TRES{})
+					v.Account[len(v.Account)-1].decode(d)
+				}
+			}
+		case "job":
+			v.Job = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Job = append(room(d, v.Job, start), TRES{})
+					v.Job[len(v.Job)-1].decode(d)
+				}
+			}
+		case "node":
+			v.Node = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Node = append(room(d, v.Node, start), TRES{})
+					v.Node[len(v.Node)-1].decode(d)
+				}
+			}
+		case "user":
+			v.User = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.User = append(room(d, v.User, start), TRES{})
+					v.User[len(v.User)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("QOSLIMITSMAXTRES_PER")
+		}
+	}
+}
+
+func (v *QOSLimitsMaxTRES) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "minutes":
+			v.Minutes.decode(d)
+		case "per":
+			v.Per.decode(d)
+		case "total":
+			v.Total = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Total = append(room(d, v.Total, start), TRES{})
+					v.Total[len(v.Total)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("QOSLIMITSMAX_TRES")
+		}
+	}
+}
+
+func (v *QOSLimitsMaxWallClockPer) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "job":
+			d.num(&v.Job)
+		case "qos":
+			d.num(&v.QOS)
+		default:
+			d.unknown("QOSLIMITSMAXWALLCLOCK_PER")
+		}
+	}
+}
+
+func (v *QOSLimitsMaxWallClock) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "per":
+			v.Per.decode(d)
+		default:
+			d.unknown("QOSLIMITSMAX_WALL_CLOCK")
+		}
+	}
+}
+
+func (v *QOSLimitsMax) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "accruing":
+			v.Accruing.decode(d)
+		case "active_jobs":
+			v.ActiveJobs.decode(d)
+		case "jobs":
+			v.Jobs.decode(d)
+		case "tres":
+			v.TRES.decode(d)
+		case "wall_clock":
+			v.WallClock.decode(d)
+		default:
+			d.unknown("QOSLIMITS_MAX")
+		}
+	}
+}
+
+func (v *QOSLimitsMinTRESPer) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "job":
+			v.Job = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Job = append(room(d, v.Job, start), TRES{})
+					v.Job[len(v.Job)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("QOSLIMITSMINTRES_PER")
+		}
+	}
+}
+
+func (v *QOSLimitsMinTRES) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "per":
+			v.Per.decode(d)
+		default:
+			d.unknown("QOSLIMITSMIN_TRES")
+		}
+	}
+}
+
+func (v *QOSLimitsMin) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "priority_threshold":
+			d.num(&v.PriorityThreshold)
+		case "tres":
+			v.TRES.decode(d)
+		default:
+			d.unknown("QOSLIMITS_MIN")
+		}
+	}
+}
+
+func (v *QOSLimits) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "factor":
+			d.numFloat(&v.Factor)
+		case "grace_time":
+			d.int(&v.GraceTime)
+		case "max":
+			v.Max.decode(d)
+		case "min":
+			v.Min.decode(d)
+		default:
+			d.unknown("QOS_LIMITS")
+		}
+	}
+}
+
+func (v *QOSPreempt) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "exempt_time":
+			d.num(&v.ExemptTime)
+		case "list":
+			d.strs(&v.List)
+		case "mode":
+			d.flags(&v.Mode, enumQOSPreemptMode)
+		default:
+			d.unknown("QOS_PREEMPT")
+		}
+	}
+}
+
+func (v *QOS) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "description":
+			d.str(&v.Description)
+		case "flags":
+			d.flags(&v.Flags, enumQOSFlags)
+		case "id":
+			d.int(&v.ID)
+		case "limits":
+			v.Limits.decode(d)
+		case "name":
+			d.str(&v.Name)
+		case "preempt":
+			v.Preempt.decode(d)
+		case "priority":
+			d.num(&v.Priority)
+		case "usage_factor":
+			d.numFloat(&v.UsageFactor)
+		case "usage_threshold":
+			d.numFloat(&v.UsageThreshold)
+		default:
+			d.unknown("QOS")
+		}
+	}
+}
+
+func (v *UserDefault) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "account":
+			d.str(&v.Account)
+		case "qos":
+			d.int(&v.QOS)
+		case "wckey":
+			d.str(&v.Wckey)
+		default:
+			d.unknown("USER_DEFAULT")
+		}
+	}
+}
+
+func (v *Wckey) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "accounting":
+			v.Accounting = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Accounting = append(room(d, v.Accounting, start), Accounting{})
+					v.Accounting[len(v.Accounting)-1].decode(d)
+				}
+			}
+		case "cluster":
+			d.str(&v.Cluster)
+		case "flags":
+			d.flags(&v.Flags, enumWckeyFlags)
+		case "id":
+			d.int(&v.ID)
+		case "name":
+			d.str(&v.Name)
+		case "user":
+			d.str(&v.User)
+		default:
+			d.unknown("WCKEY")
+		}
+	}
+}
+
+func (v *User) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "administrator_level":
+			d.flags(&v.AdministratorLevel, enumUserAdministratorLevel)
+		case "associations":
+			v.Associations = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Associations = append(room(d, v.Associations, start), AssocShort{})
+					v.Associations[len(v.Associations)-1].decode(d)
+				}
+			}
+		case "coordinators":
+			v.Coordinators = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Coordinators = append(room(d, v.Coordinators, start), Coord{})
+					v.Coordinators[len(v.Coordinators)-1].decode(d)
+				}
+			}
+		case "default":
+			v.Default.decode(d)
+		case "flags":
+			d.flags(&v.Flags, enumUserFlags)
+		case "name":
+			d.str(&v.Name)
+		case "old_name":
+			d.str(&v.OldName)
+		case "wckeys":
+			v.Wckeys = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Wckeys = append(room(d, v.Wckeys, start), Wckey{})
+					v.Wckeys[len(v.Wckeys)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("USER")
+		}
+	}
+}
+
+func (v *SlurmdbdConfigResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "accounts":
+			v.Accounts = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Accounts = append(room(d, v.Accounts, start), Account{})
+					v.Accounts[len(v.Accounts)-1].decode(d)
+				}
+			}
+		case "associations":
+			v.Associations = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Associations = append(room(d, v.Associations, start), Assoc{})
+					v.Associations[len(v.Associations)-1].decode(d)
+				}
+			}
+		case "clusters":
+			v.Clusters = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Clusters = append(room(d, v.Clusters, start), ClusterRec{})
+					v.Clusters[len(v.Clusters)-1].decode(d)
+				}
+			}
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "qos":
+			v.QOS = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.QOS = append(room(d, v.QOS, start), QOS{})
+					v.QOS[len(v.QOS)-1].decode(d)
+				}
+			}
+		case "tres":
+			v.TRES = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.TRES = append(room(d, v.TRES, start), TRES{})
+					v.TRES[len(v.TRES)-1].decode(d)
+				}
+			}
+		case "users":
+			v.Users = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Users = append(room(d, v.Users, start), User{})
+					v.Users[len(v.Users)-1].decode(d)
+				}
+			}
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		case "wckeys":
+			v.Wckeys = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Wckeys = append(room(d, v.Wckeys, start), Wckey{})
+					v.Wckeys[len(v.Wckeys)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("SLURMDBD_CONFIG_RESP")
+		}
+	}
+}
+
+func (v *AccountsResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "accounts":
+			v.Accounts = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Accounts = append(room(d, v.Accounts, start), Account{})
+					v.Accounts[len(v.Accounts)-1].decode(d)
+				}
+			}
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("ACCOUNTS_RESP")
+		}
+	}
+}
+
+func (v *UsersResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "users":
+			v.Users = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Users = append(room(d, v.Users, start), User{})
+					v.Users[len(v.Users)-1].decode(d)
+				}
+			}
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("USERS_RESP")
+		}
+	}
+}
+
+func (v *AssocsResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "associations":
+			v.Associations = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Associations = append(room(d, v.Associations, start), Assoc{})
+					v.Associations[len(v.Associations)-1].decode(d)
+				}
+			}
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("ASSOCS_RESP")
+		}
+	}
+}
+
+func (v *SlurmdbdQOSResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "qos":
+			v.QOS = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.QOS = append(room(d, v.QOS, start), QOS{})
+					v.QOS[len(v.QOS)-1].decode(d)
+				}
+			}
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("SLURMDBD_QOS_RESP")
+		}
+	}
+}
+
+func (v *ClustersResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "clusters":
+			v.Clusters = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Clusters = append(room(d, v.Clusters, start), ClusterRec{})
+					v.Clusters[len(v.Clusters)-1].decode(d)
+				}
+			}
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("CLUSTERS_RESP")
+		}
+	}
+}
+
+func (v *WckeyResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		case "wckeys":
+			v.Wckeys = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Wckeys = append(room(d, v.Wckeys, start), Wckey{})
+					v.Wckeys[len(v.Wckeys)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("WCKEY_RESP")
+		}
+	}
+}
+
+func (v *TRESResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "TRES":
+			v.TRES = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.TRES = append(room(d, v.TRES, start), TRES{})
+					v.TRES[len(v.TRES)-1].decode(d)
+				}
+			}
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("TRES_RESP")
+		}
+	}
+}
+
+func (v *InstanceTime) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "time_end":
+			d.int(&v.TimeEnd)
+		case "time_start":
+			d.int(&v.TimeStart)
+		default:
+			d.unknown("INSTANCE_TIME")
+		}
+	}
+}
+
+func (v *Instance) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "cluster":
+			d.str(&v.Cluster)
+		case "extra":
+			d.str(&v.Extra)
+		case "instance_id":
+			d.str(&v.InstanceID)
+		case "instance_type":
+			d.str(&v.InstanceType)
+		case "node_name":
+			d.str(&v.NodeName)
+		case "time":
+			v.Time.decode(d)
+		default:
+			d.unknown("INSTANCE")
+		}
+	}
+}
+
+func (v *InstancesResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "instances":
+			v.Instances = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Instances = append(room(d, v.Instances, start), Instance{})
+					v.Instances[len(v.Instances)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("INSTANCES_RESP")
+		}
+	}
+}
+
+func (v *AccountShort) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "description":
+			d.str(&v.Description)
+		case "organization":
+			d.str(&v.Organization)
+		default:
+			d.unknown("ACCOUNT_SHORT")
+		}
+	}
+}
+
+func (v *AssocRecSet) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "comment":
+			d.str(&v.Comment)
+		case "defaultqos":
+			d.str(&v.Defaultqos)
+		case "fairshare":
+			d.int(&v.Fairshare)
+		case "grpjobs":
+			d.num(&v.Grpjobs)
+		case "grpjobsaccrue":
+			d.num(&v.Grpjobsaccrue)
+		case "grpsubmitjobs":
+			d.num(&v.Grpsubmitjobs)
+		case "grptres":
+			v.Grptres = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Grptres = append(room(d, v.Grptres, start), TRES{})
+					v.Grptres[len(v.Grptres)-1].decode(d)
+				}
+			}
+		case "grptresmins":
+			v.Grptresmins = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Grptresmins = append(room(d, v.Grptresmins, start), TRES{})
+					v.Grptresmins[len(v.Grptresmins)-1].decode(d)
+				}
+			}
+		case "grptresrunmins":
+			v.Grptresrunmins = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Grptresrunmins = append(room(d, v.Grptresrunmins, start), TRES{})
+					v.Grptresrunmins[len(v.Grptresrunmins)-1].decode(d)
+				}
+			}
+		case "grpwall":
+			d.num(&v.Grpwall)
+		case "maxjobs":
+			d.num(&v.Maxjobs)
+		case "maxjobsaccrue":
+			d.num(&v.Maxjobsaccrue)
+		case "maxsubmitjobs":
+			d.num(&v.Maxsubmitjobs)
+		case "maxtresminsperjob":
+			v.Maxtresminsperjob = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Maxtresminsperjob = append(room(d, v.Maxtresminsperjob, start), TRES{})
+					v.Maxtresminsperjob[len(v.Maxtresminsperjob)-1].decode(d)
+				}
+			}
+		case "maxtresperjob":
+			v.Maxtresperjob = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Maxtresperjob = append(room(d, v.Maxtresperjob, start), TRES{})
+					v.Maxtresperjob[len(v.Maxtresperjob)-1].decode(d)
+				}
+			}
+		case "maxtrespernode":
+			v.Maxtrespernode = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Maxtrespernode = append(room(d, v.Maxtrespernode, start), TRES{})
+					v.Maxtrespernode[len(v.Maxtrespernode)-1].decode(d)
+				}
+			}
+		case "maxtresrunmins":
+			v.Maxtresrunmins = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Maxtresrunmins = append(room(d, v.Maxtresrunmins, start), TRES{})
+					v.Maxtresrunmins[len(v.Maxtresrunmins)-1].decode(d)
+				}
+			}
+		case "maxwalldurationperjob":
+			d.num(&v.Maxwalldurationperjob)
+		case "minpriothresh":
+			d.num(&v.Minpriothresh)
+		case "parent":
+			d.str(&v.Parent)
+		case "priority":
+			d.num(&v.Priority)
+		case "qoslevel":
+			d.strs(&v.Qoslevel)
+		default:
+			d.unknown("ASSOC_REC_SET")
+		}
+	}
+}
+
+func (v *AccountsAddCond) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "accounts":
+			d.strs(&v.Accounts)
+		case "association":
+			v.Association.decode(d)
+		case "clusters":
+			d.strs(&v.Clusters)
+		default:
+			d.unknown("ACCOUNTS_ADD_COND")
+		}
+	}
+}
+
+func (v *AccountsAddCondResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "account":
+			v.Account.decode(d)
+		case "association_condition":
+			v.AssociationCondition.decode(d)
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("ACCOUNTS_ADD_COND_RESP")
+		}
+	}
+}
+
+func (v *UsersAddCond) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "accounts":
+			d.strs(&v.Accounts)
+		case "association":
+			v.Association.decode(d)
+		case "clusters":
+			d.strs(&v.Clusters)
+		case "partitions":
+			d.strs(&v.Partitions)
+		case "users":
+			d.strs(&v.Users)
+		case "wckeys":
+			d.strs(&v.Wckeys)
+		default:
+			d.unknown("USERS_ADD_COND")
+		}
+	}
+}
+
+func (v *UserShort) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "adminlevel":
+			d.flags(&v.Adminlevel, enumUserAdministratorLevel)
+		case "defaultaccount":
+			d.str(&v.Defaultaccount)
+		case "defaultqos":
+			d.int(&v.Defaultqos)
+		case "defaultwckey":
+			d.str(&v.Defaultwckey)
+		default:
+			d.unknown("USER_SHORT")
+		}
+	}
+}
+
+func (v *UsersAddCondResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "association_condition":
+			v.AssociationCondition.decode(d)
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "user":
+			v.User.decode(d)
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("USERS_ADD_COND_RESP")
+		}
+	}
+}
+
+func (v *StatsRPCTime) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "average":
+			d.int(&v.Average)
+		case "total":
+			d.int(&v.Total)
+		default:
+			d.unknown("STATSRPC_TIME")
+		}
+	}
+}
+
+func (v *StatsRPC) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "count":
+			d.int(&v.Count)
+		case "rpc":
+			d.str(&v.RPC)
+		case "time":
+			v.Time.decode(d)
+		default:
+			d.unknown("STATS_RPC")
+		}
+	}
+}
+
+func (v *RollupStatsDailyDuration) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "last":
+			d.int(&v.Last)
+		case "max":
+			d.int(&v.Max)
+		case "time":
+			d.int(&v.Time)
+		default:
+			d.unknown("ROLLUPSTATSDAILY_DURATION")
+		}
+	}
+}
+
+func (v *RollupStatsDaily) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "count":
+			d.int(&v.Count)
+		case "duration":
+			v.Duration.decode(d)
+		case "last_run":
+			d.int(&v.LastRun)
+		default:
+			d.unknown("ROLLUPSTATS_DAILY")
+		}
+	}
+}
+
+func (v *RollupStatsHourlyDuration) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "last":
+			d.int(&v.Last)
+		case "max":
+			d.int(&v.Max)
+		case "time":
+			d.int(&v.Time)
+		default:
+			d.unknown("ROLLUPSTATSHOURLY_DURATION")
+		}
+	}
+}
+
+func (v *RollupStatsHourly) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "count":
+			d.int(&v.Count)
+		case "duration":
+			v.Duration.decode(d)
+		case "last_run":
+			d.int(&v.LastRun)
+		default:
+			d.unknown("ROLLUPSTATS_HOURLY")
+		}
+	}
+}
+
+func (v *RollupStatsMonthlyDuration) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "last":
+			d.int(&v.Last)
+		case "max":
+			d.int(&v.Max)
+		case "time":
+			d.int(&v.Time)
+		default:
+			d.unknown("ROLLUPSTATSMONTHLY_DURATION")
+		}
+	}
+}
+
+func (v *RollupStatsMonthly) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "count":
+			d.int(&v.Count)
+		case "duration":
+			v.Duration.decode(d)
+		case "last_run":
+			d.int(&v.LastRun)
+		default:
+			d.unknown("ROLLUPSTATS_MONTHLY")
+		}
+	}
+}
+
+func (v *RollupStats) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "daily":
+			v.Daily.decode(d)
+		case "hourly":
+			v.Hourly.decode(d)
+		case "monthly":
+			v.Monthly.decode(d)
+		default:
+			d.unknown("ROLLUP_STATS")
+		}
+	}
+}
+
+func (v *StatsUserTime) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "average":
+			d.int(&v.Average)
+		case "total":
+			d.int(&v.Total)
+		default:
+			d.unknown("STATSUSER_TIME")
+		}
+	}
+}
+
+func (v *StatsUser) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "count":
+			d.int(&v.Count)
+		case "time":
+			v.Time.decode(d)
+		case "user":
+			d.str(&v.User)
+		default:
+			d.unknown("STATS_USER")
+		}
+	}
+}
+
+func (v *StatsRec) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "RPCs":
+			v.RPCs = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.RPCs = append(room(d, v.RPCs, start), StatsRPC{})
+					v.RPCs[len(v.RPCs)-1].decode(d)
+				}
+			}
+		case "rollups":
+			v.Rollups.decode(d)
+		case "time_start":
+			d.int(&v.TimeStart)
+		case "users":
+			v.Users = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Users = append(room(d, v.Users, start), StatsUser{})
+					v.Users[len(v.Users)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("STATS_REC")
+		}
+	}
+}
+
+func (v *SlurmdbdStatsResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "statistics":
+			v.Statistics.decode(d)
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("SLURMDBD_STATS_RESP")
+		}
+	}
+}
+
+func (v *AssocSharesObjWrapFairshare) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "factor":
+			d.numFloat(&v.Factor)
+		case "level":
+			d.numFloat(&v.Level)
+		default:
+			d.unknown("ASSOCSHARESOBJWRAP_FAIRSHARE")
+		}
+	}
+}
+
+func (v *SharesUint64TRES) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "name":
+			d.str(&v.Name)
+		case "value":
+			d.num(&v.Value)
+		default:
+			d.unknown("SHARES_UINT64_TRES")
+		}
+	}
+}
+
+func (v *SharesFloat128TRES) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "name":
+			d.str(&v.Name)
+		case "value":
+			d.float(&v.Value)
+		default:
+			d.unknown("SHARES_FLOAT128_TRES")
+		}
+	}
+}
+
+func (v *AssocSharesObjWrapTRES) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "group_minutes":
+			v.GroupMinutes = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.GroupMinutes = append(room(d, v.GroupMinutes, start), SharesUint64TRES{})
+					v.GroupMinutes[len(v.GroupMinutes)-1].decode(d)
+				}
+			}
+		case "run_seconds":
+			v.RunSeconds = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.RunSeconds = append(room(d, v.RunSeconds, start), SharesUint64TRES{})
+					v.RunSeconds[len(v.RunSeconds)-1].decode(d)
+				}
+			}
+		case "usage":
+			v.Usage = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Usage = append(room(d, v.Usage, start), SharesFloat128TRES{})
+					v.Usage[len(v.Usage)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("ASSOCSHARESOBJWRAP_TRES")
+		}
+	}
+}
+
+func (v *AssocSharesObjWrap) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "cluster":
+			d.str(&v.Cluster)
+		case "effective_usage":
+			d.numFloat(&v.EffectiveUsage)
+		case "fairshare":
+			v.Fairshare.decode(d)
+		case "id":
+			d.int(&v.ID)
+		case "name":
+			d.str(&v.Name)
+		case "parent":
+			d.str(&v.Parent)
+		case "partition":
+			d.str(&v.Partition)
+		case "shares":
+			d.num(&v.Shares)
+		case "shares_normalized":
+			d.numFloat(&v.SharesNormalized)
+		case "tres":
+			v.TRES.decode(d)
+		case "type":
+			d.flags(&v.Type, enumAssocSharesObjWrapType)
+		case "usage":
+			d.int(&v.Usage)
+		case "usage_normalized":
+			d.numFloat(&v.UsageNormalized)
+		default:
+			d.unknown("ASSOC_SHARES_OBJ_WRAP")
+		}
+	}
+}
+
+func (v *SharesRespMsg) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "shares":
+			v.Shares = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Shares = append(room(d, v.Shares, start), AssocSharesObjWrap{})
+					v.Shares[len(v.Shares)-1].decode(d)
+				}
+			}
+		case "total_shares":
+			d.int(&v.TotalShares)
+		default:
+			d.unknown("SHARES_RESP_MSG")
+		}
+	}
+}
+
+func (v *SharesResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "shares":
+			v.Shares.decode(d)
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("SHARES_RESP")
+		}
+	}
+}
+
+func (v *AccountsRemovedResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "removed_accounts":
+			d.strs(&v.RemovedAccounts)
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("ACCOUNTS_REMOVED_RESP")
+		}
+	}
+}
+
+func (v *AssocsRemovedResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "removed_associations":
+			d.strs(&v.RemovedAssociations)
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("ASSOCS_REMOVED_RESP")
+		}
+	}
+}
+
+func (v *ClustersRemovedResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "deleted_clusters":
+			d.strs(&v.DeletedClusters)
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("CLUSTERS_REMOVED_RESP")
+		}
+	}
+}
+
+func (v *SlurmdbdQOSRemovedResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "removed_qos":
+			d.strs(&v.RemovedQOS)
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("SLURMDBD_QOS_REMOVED_RESP")
+		}
+	}
+}
+
+func (v *WckeyRemovedResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "deleted_wckeys":
+			d.strs(&v.DeletedWckeys)
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("WCKEY_REMOVED_RESP")
+		}
+	}
+}
+
+func (v *JobModifyComment) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "administrator":
+			d.str(&v.Administrator)
+		case "job":
+			d.str(&v.Job)
+		case "system":
+			d.str(&v.System)
+		default:
+			d.unknown("JOBMODIFY_COMMENT")
+		}
+	}
+}
+
+func (v *JobModifyTRES) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "allocated":
+			v.Allocated = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Allocated = append(room(d, v.Allocated, start), TRES{})
+					v.Allocated[len(v.Allocated)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("JOBMODIFY_TRES")
+		}
+	}
+}
+
+func (v *JobModify) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "comment":
+			v.Comment.decode(d)
+		case "derived_exit_code":
+			v.DerivedExitCode.decode(d)
+		case "extra":
+			d.str(&v.Extra)
+		case "tres":
+			v.TRES.decode(d)
+		case "wckey":
+			d.str(&v.Wckey)
+		default:
+			d.unknown("JOB_MODIFY")
+		}
+	}
+}
+
+func (v *JobModifyReq) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "job_id_list":
+			d.strs(&v.JobIDList)
+		case "job_rec":
+			v.JobRec.decode(d)
+		case "meta":
+			v.Meta.decode(d)
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("JOB_MODIFY_REQ")
+		}
+	}
+}
+
+func (v *JobModifyResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "results":
+			d.strs(&v.Results)
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("JOB_MODIFY_RESP")
+		}
+	}
+}
+
 func (v *CronEntryLine) decode(d *decoder) {
 	if !d.open() {
 		return

@@ -1871,6 +1871,1695 @@ func (v *LicensesResp) encode(e *encoder) {
 	e.close()
 }
 
+func (v *Coord) encode(e *encoder) {
+	e.open()
+	e.bool("\"direct\":", v.Direct)
+	e.str("\"name\":", v.Name)
+	e.close()
+}
+
+func (v *Account) encode(e *encoder) {
+	e.open()
+	if e.list("\"associations\":", len(v.Associations)) {
+		for i := range v.Associations {
+			e.elem()
+			v.Associations[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"coordinators\":", len(v.Coordinators)) {
+		for i := range v.Coordinators {
+			e.elem()
+			v.Coordinators[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.str("\"description\":", v.Description)
+	e.strs("\"flags\":", v.Flags)
+	e.str("\"name\":", v.Name)
+	e.str("\"organization\":", v.Organization)
+	e.close()
+}
+
+func (v *AccountingAllocated) encode(e *encoder) {
+	e.open()
+	e.int("\"seconds\":", v.Seconds)
+	e.close()
+}
+
+func (v *Accounting) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"TRES\":")
+		v.TRES.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"allocated\":")
+		v.Allocated.encode(e)
+		e.unmark(start, body)
+	}
+	e.int("\"id\":", v.ID)
+	e.int("\"id_alt\":", v.IDAlt)
+	e.int("\"start\":", v.Start)
+	e.close()
+}
+
+func (v *AssocDefault) encode(e *encoder) {
+	e.open()
+	e.str("\"qos\":", v.QOS)
+	e.close()
+}
+
+func (v *AssocMaxJobsPer) encode(e *encoder) {
+	e.open()
+	e.num("\"accruing\":", v.Accruing)
+	e.num("\"count\":", v.Count)
+	e.num("\"submitted\":", v.Submitted)
+	e.num("\"wall_clock\":", v.WallClock)
+	e.close()
+}
+
+func (v *AssocMaxJobs) encode(e *encoder) {
+	e.open()
+	e.num("\"accruing\":", v.Accruing)
+	e.num("\"active\":", v.Active)
+	{
+		start, body := e.mark("\"per\":")
+		v.Per.encode(e)
+		e.unmark(start, body)
+	}
+	e.num("\"total\":", v.Total)
+	e.close()
+}
+
+func (v *AssocMaxPerAccount) encode(e *encoder) {
+	e.open()
+	e.num("\"wall_clock\":", v.WallClock)
+	e.close()
+}
+
+func (v *AssocMaxPer) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"account\":")
+		v.Account.encode(e)
+		e.unmark(start, body)
+	}
+	e.close()
+}
+
+func (v *AssocMaxTRESGroup) encode(e *encoder) {
+	e.open()
+	if e.list("\"active\":", len(v.Active)) {
+		for i := range v.Active {
+			e.elem()
+			v.Active[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"minutes\":", len(v.Minutes)) {
+		for i := range v.Minutes {
+			e.elem()
+			v.Minutes[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *AssocMaxTRESMinutesPer) encode(e *encoder) {
+	e.open()
+	if e.list("\"job\":", len(v.Job)) {
+		for i := range v.Job {
+			e.elem()
+			v.Job[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *AssocMaxTRESMinutes) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"per\":")
+		v.Per.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"total\":", len(v.Total)) {
+		for i := range v.Total {
+			e.elem()
+			v.Total[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *AssocMaxTRESPer) encode(e *encoder) {
+	e.open()
+	if e.list("\"job\":", len(v.Job)) {
+		for i := range v.Job {
+			e.elem()
+			v.Job[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"node\":", len(v.Node)) {
+		for i := range v.Node {
+			e.elem()
+			v.Node[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *AssocMaxTRES) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"group\":")
+		v.Group.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"minutes\":")
+		v.Minutes.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"per\":")
+		v.Per.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"total\":", len(v.Total)) {
+		for i := range v.Total {
+			e.elem()
+			v.Total[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *AssocMax) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"jobs\":")
+		v.Jobs.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"per\":")
+		v.Per.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"tres\":")
+		v.TRES.encode(e)
+		e.unmark(start, body)
+	}
+	e.close()
+}
+
+func (v *AssocMin) encode(e *encoder) {
+	e.open()
+	e.num("\"priority_threshold\":", v.PriorityThreshold)
+	e.close()
+}
+
+func (v *Assoc) encode(e *encoder) {
+	e.open()
+	e.str("\"account\":", v.Account)
+	if e.list("\"accounting\":", len(v.Accounting)) {
+		for i := range v.Accounting {
+			e.elem()
+			v.Accounting[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.str("\"cluster\":", v.Cluster)
+	e.str("\"comment\":", v.Comment)
+	{
+		start, body := e.mark("\"default\":")
+		v.Default.encode(e)
+		e.unmark(start, body)
+	}
+	e.strs("\"flags\":", v.Flags)
+	e.int("\"id\":", v.ID)
+	e.bool("\"is_default\":", v.IsDefault)
+	e.str("\"lineage\":", v.Lineage)
+	{
+		start, body := e.mark("\"max\":")
+		v.Max.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"min\":")
+		v.Min.encode(e)
+		e.unmark(start, body)
+	}
+	e.str("\"parent_account\":", v.ParentAccount)
+	e.str("\"partition\":", v.Partition)
+	e.num("\"priority\":", v.Priority)
+	e.strs("\"qos\":", v.QOS)
+	e.int("\"shares_raw\":", v.SharesRaw)
+	e.str("\"user\":", v.User)
+	e.close()
+}
+
+func (v *ClusterRecAssociations) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"root\":")
+		v.Root.encode(e)
+		e.unmark(start, body)
+	}
+	e.close()
+}
+
+func (v *ClusterRecController) encode(e *encoder) {
+	e.open()
+	e.str("\"host\":", v.Host)
+	e.int("\"port\":", v.Port)
+	e.close()
+}
+
+func (v *ClusterRec) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"associations\":")
+		v.Associations.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"controller\":")
+		v.Controller.encode(e)
+		e.unmark(start, body)
+	}
+	e.strs("\"flags\":", v.Flags)
+	e.str("\"name\":", v.Name)
+	e.str("\"nodes\":", v.Nodes)
+	e.int("\"rpc_version\":", v.RPCVersion)
+	if e.list("\"tres\":", len(v.TRES)) {
+		for i := range v.TRES {
+			e.elem()
+			v.TRES[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *QOSLimitsMaxAccruingPer) encode(e *encoder) {
+	e.open()
+	e.num("\"account\":", v.Account)
+	e.num("\"user\":", v.User)
+	e.close()
+}
+
+func (v *QOSLimitsMaxAccruing) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"per\":")
+		v.Per.encode(e)
+		e.unmark(start, body)
+	}
+	e.close()
+}
+
+func (v *QOSLimitsMaxActiveJobs) encode(e *encoder) {
+	e.open()
+	e.num("\"accruing\":", v.Accruing)
+	e.num("\"count\":", v.Count)
+	e.close()
+}
+
+func (v *QOSLimitsMaxJobsActiveJobsPer) encode(e *encoder) {
+	e.open()
+	e.num("\"account\":", v.Account)
+	e.num("\"user\":", v.User)
+	e.close()
+}
+
+func (v *QOSLimitsMaxJobsActiveJobs) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"per\":")
+		v.Per.encode(e)
+		e.unmark(start, body)
+	}
+	e.close()
+}
+
+func (v *QOSLimitsMaxJobsPer) encode(e *encoder) {
+	e.open()
+	e.num("\"account\":", v.Account)
+	e.num("\"user\":", v.User)
+	e.close()
+}
+
+func (v *QOSLimitsMaxJobs) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"active_jobs\":")
+		v.ActiveJobs.encode(e)
+		e.unmark(start, body)
+	}
+	e.num("\"count\":", v.Count)
+	{
+		start, body := e.mark("\"per\":")
+		v.Per.encode(e)
+		e.unmark(start, body)
+	}
+	e.close()
+}
+
+func (v *QOSLimitsMaxTRESMinutesPer) encode(e *encoder) {
+	e.open()
+	if e.list("\"account\":", len(v.Account)) {
+		for i := range v.Account {
+			e.elem()
+			v.Account[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"job\":", len(v.Job)) {
+		for i := range v.Job {
+			e.elem()
+			v.Job[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"qos\":", len(v.QOS)) {
+		for i := range v.QOS {
+			e.elem()
+			v.QOS[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"user\":", len(v.User)) {
+		for i := range v.User {
+			e.elem()
+			v.User[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *QOSLimitsMaxTRESMinutes) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"per\":")
+		v.Per.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"total\":", len(v.Total)) {
+		for i := range v.Total {
+			e.elem()
+			v.Total[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *QOSLimitsMaxTRESPer) encode(e *encoder) {
+	e.open()
+	if e.list("\"account\":", len(v.Account)) {
+		for i := range v.Account {
+			e.elem()
+			v.Account[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"job\":", len(v.Job)) {
+		for i := range v.Job {
+			e.elem()
+			v.Job[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"node\":", len(v.Node)) {
+		for i := range v.Node {
+			e.elem()
+			v.Node[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"user\":", len(v.User)) {
+		for i := range v.User {
+			e.elem()
+			v.User[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *QOSLimitsMaxTRES) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"minutes\":")
+		v.Minutes.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"per\":")
+		v.Per.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"total\":", len(v.Total)) {
+		for i := range v.Total {
+			e.elem()
+			v.Total[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *QOSLimitsMaxWallClockPer) encode(e *encoder) {
+	e.open()
+	e.num("\"job\":", v.Job)
+	e.num("\"qos\":", v.QOS)
+	e.close()
+}
+
+func (v *QOSLimitsMaxWallClock) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"per\":")
+		v.Per.encode(e)
+		e.unmark(start, body)
+	}
+	e.close()
+}
+
+func (v *QOSLimitsMax) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"accruing\":")
+		v.Accruing.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"active_jobs\":")
+		v.ActiveJobs.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"jobs\":")
+		v.Jobs.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"tres\":")
+		v.TRES.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"wall_clock\":")
+		v.WallClock.encode(e)
+		e.unmark(start, body)
+	}
+	e.close()
+}
+
+func (v *QOSLimitsMinTRESPer) encode(e *encoder) {
+	e.open()
+	if e.list("\"job\":", len(v.Job)) {
+		for i := range v.Job {
+			e.elem()
+			v.Job[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *QOSLimitsMinTRES) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"per\":")
+		v.Per.encode(e)
+		e.unmark(start, body)
+	}
+	e.close()
+}
+
+func (v *QOSLimitsMin) encode(e *encoder) {
+	e.open()
+	e.num("\"priority_threshold\":", v.PriorityThreshold)
+	{
+		start, body := e.mark("\"tres\":")
+		v.TRES.encode(e)
+		e.unmark(start, body)
+	}
+	e.close()
+}
+
+func (v *QOSLimits) encode(e *encoder) {
+	e.open()
+	e.numFloat("\"factor\":", v.Factor)
+	e.int("\"grace_time\":", v.GraceTime)
+	{
+		start, body := e.mark("\"max\":")
+		v.Max.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"min\":")
+		v.Min.encode(e)
+		e.unmark(start, body)
+	}
+	e.close()
+}
+
+func (v *QOSPreempt) encode(e *encoder) {
+	e.open()
+	e.num("\"exempt_time\":", v.ExemptTime)
+	e.strs("\"list\":", v.List)
+	e.strs("\"mode\":", v.Mode)
+	e.close()
+}
+
+func (v *QOS) encode(e *encoder) {
+	e.open()
+	e.str("\"description\":", v.Description)
+	e.strs("\"flags\":", v.Flags)
+	e.int("\"id\":", v.ID)
+	{
+		start, body := e.mark("\"limits\":")
+		v.Limits.encode(e)
+		e.unmark(start, body)
+	}
+	e.str("\"name\":", v.Name)
+	{
+		start, body := e.mark("\"preempt\":")
+		v.Preempt.encode(e)
+		e.unmark(start, body)
+	}
+	e.num("\"priority\":", v.Priority)
+	e.numFloat("\"usage_factor\":", v.UsageFactor)
+	e.numFloat("\"usage_threshold\":", v.UsageThreshold)
+	e.close()
+}
+
+func (v *UserDefault) encode(e *encoder) {
+	e.open()
+	e.str("\"account\":", v.Account)
+	e.int("\"qos\":", v.QOS)
+	e.str("\"wckey\":", v.Wckey)
+	e.close()
+}
+
+func (v *Wckey) encode(e *encoder) {
+	e.open()
+	if e.list("\"accounting\":", len(v.Accounting)) {
+		for i := range v.Accounting {
+			e.elem()
+			v.Accounting[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.str("\"cluster\":", v.Cluster)
+	e.strs("\"flags\":", v.Flags)
+	e.int("\"id\":", v.ID)
+	e.str("\"name\":", v.Name)
+	e.str("\"user\":", v.User)
+	e.close()
+}
+
+func (v *User) encode(e *encoder) {
+	e.open()
+	e.strs("\"administrator_level\":", v.AdministratorLevel)
+	if e.list("\"associations\":", len(v.Associations)) {
+		for i := range v.Associations {
+			e.elem()
+			v.Associations[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"coordinators\":", len(v.Coordinators)) {
+		for i := range v.Coordinators {
+			e.elem()
+			v.Coordinators[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"default\":")
+		v.Default.encode(e)
+		e.unmark(start, body)
+	}
+	e.strs("\"flags\":", v.Flags)
+	e.str("\"name\":", v.Name)
+	e.str("\"old_name\":", v.OldName)
+	if e.list("\"wckeys\":", len(v.Wckeys)) {
+		for i := range v.Wckeys {
+			e.elem()
+			v.Wckeys[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *SlurmdbdConfigResp) encode(e *encoder) {
+	e.open()
+	if e.list("\"accounts\":", len(v.Accounts)) {
+		for i := range v.Accounts {
+			e.elem()
+			v.Accounts[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"associations\":", len(v.Associations)) {
+		for i := range v.Associations {
+			e.elem()
+			v.Associations[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"clusters\":", len(v.Clusters)) {
+		for i := range v.Clusters {
+			e.elem()
+			v.Clusters[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"qos\":", len(v.QOS)) {
+		for i := range v.QOS {
+			e.elem()
+			v.QOS[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"tres\":", len(v.TRES)) {
+		for i := range v.TRES {
+			e.elem()
+			v.TRES[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"users\":", len(v.Users)) {
+		for i := range v.Users {
+			e.elem()
+			v.Users[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"wckeys\":", len(v.Wckeys)) {
+		for i := range v.Wckeys {
+			e.elem()
+			v.Wckeys[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *AccountsResp) encode(e *encoder) {
+	e.open()
+	if e.list("\"accounts\":", len(v.Accounts)) {
+		for i := range v.Accounts {
+			e.elem()
+			v.Accounts[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *UsersResp) encode(e *encoder) {
+	e.open()
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"users\":", len(v.Users)) {
+		for i := range v.Users {
+			e.elem()
+			v.Users[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *AssocsResp) encode(e *encoder) {
+	e.open()
+	if e.list("\"associations\":", len(v.Associations)) {
+		for i := range v.Associations {
+			e.elem()
+			v.Associations[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *SlurmdbdQOSResp) encode(e *encoder) {
+	e.open()
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"qos\":", len(v.QOS)) {
+		for i := range v.QOS {
+			e.elem()
+			v.QOS[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *ClustersResp) encode(e *encoder) {
+	e.open()
+	if e.list("\"clusters\":", len(v.Clusters)) {
+		for i := range v.Clusters {
+			e.elem()
+			v.Clusters[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *WckeyResp) encode(e *encoder) {
+	e.open()
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"wckeys\":", len(v.Wckeys)) {
+		for i := range v.Wckeys {
+			e.elem()
+			v.Wckeys[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *TRESResp) encode(e *encoder) {
+	e.open()
+	if e.list("\"TRES\":", len(v.TRES)) {
+		for i := range v.TRES {
+			e.elem()
+			v.TRES[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *InstanceTime) encode(e *encoder) {
+	e.open()
+	e.int("\"time_end\":", v.TimeEnd)
+	e.int("\"time_start\":", v.TimeStart)
+	e.close()
+}
+
+func (v *Instance) encode(e *encoder) {
+	e.open()
+	e.str("\"cluster\":", v.Cluster)
+	e.str("\"extra\":", v.Extra)
+	e.str("\"instance_id\":", v.InstanceID)
+	e.str("\"instance_type\":", v.InstanceType)
+	e.str("\"node_name\":", v.NodeName)
+	{
+		start, body := e.mark("\"time\":")
+		v.Time.encode(e)
+		e.unmark(start, body)
+	}
+	e.close()
+}
+
+func (v *InstancesResp) encode(e *encoder) {
+	e.open()
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"instances\":", len(v.Instances)) {
+		for i := range v.Instances {
+			e.elem()
+			v.Instances[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *AccountShort) encode(e *encoder) {
+	e.open()
+	e.str("\"description\":", v.Description)
+	e.str("\"organization\":", v.Organization)
+	e.close()
+}
+
+func (v *AssocRecSet) encode(e *encoder) {
+	e.open()
+	e.str("\"comment\":", v.Comment)
+	e.str("\"defaultqos\":", v.Defaultqos)
+	e.int("\"fairshare\":", v.Fairshare)
+	e.num("\"grpjobs\":", v.Grpjobs)
+	e.num("\"grpjobsaccrue\":", v.Grpjobsaccrue)
+	e.num("\"grpsubmitjobs\":", v.Grpsubmitjobs)
+	if e.list("\"grptres\":", len(v.Grptres)) {
+		for i := range v.Grptres {
+			e.elem()
+			v.Grptres[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"grptresmins\":", len(v.Grptresmins)) {
+		for i := range v.Grptresmins {
+			e.elem()
+			v.Grptresmins[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"grptresrunmins\":", len(v.Grptresrunmins)) {
+		for i := range v.Grptresrunmins {
+			e.elem()
+			v.Grptresrunmins[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.num("\"grpwall\":", v.Grpwall)
+	e.num("\"maxjobs\":", v.Maxjobs)
+	e.num("\"maxjobsaccrue\":", v.Maxjobsaccrue)
+	e.num("\"maxsubmitjobs\":", v.Maxsubmitjobs)
+	if e.list("\"maxtresminsperjob\":", len(v.Maxtresminsperjob)) {
+		for i := range v.Maxtresminsperjob {
+			e.elem()
+			v.Maxtresminsperjob[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"maxtresperjob\":", len(v.Maxtresperjob)) {
+		for i := range v.Maxtresperjob {
+			e.elem()
+			v.Maxtresperjob[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"maxtrespernode\":", len(v.Maxtrespernode)) {
+		for i := range v.Maxtrespernode {
+			e.elem()
+			v.Maxtrespernode[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"maxtresrunmins\":", len(v.Maxtresrunmins)) {
+		for i := range v.Maxtresrunmins {
+			e.elem()
+			v.Maxtresrunmins[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.num("\"maxwalldurationperjob\":", v.Maxwalldurationperjob)
+	e.num("\"minpriothresh\":", v.Minpriothresh)
+	e.str("\"parent\":", v.Parent)
+	e.num("\"priority\":", v.Priority)
+	e.strs("\"qoslevel\":", v.Qoslevel)
+	e.close()
+}
+
+func (v *AccountsAddCond) encode(e *encoder) {
+	e.open()
+	e.strs("\"accounts\":", v.Accounts)
+	{
+		start, body := e.mark("\"association\":")
+		v.Association.encode(e)
+		e.unmark(start, body)
+	}
+	e.strs("\"clusters\":", v.Clusters)
+	e.close()
+}
+
+func (v *AccountsAddCondResp) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"account\":")
+		v.Account.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"association_condition\":")
+		v.AssociationCondition.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *UsersAddCond) encode(e *encoder) {
+	e.open()
+	e.strs("\"accounts\":", v.Accounts)
+	{
+		start, body := e.mark("\"association\":")
+		v.Association.encode(e)
+		e.unmark(start, body)
+	}
+	e.strs("\"clusters\":", v.Clusters)
+	e.strs("\"partitions\":", v.Partitions)
+	e.strs("\"users\":", v.Users)
+	e.strs("\"wckeys\":", v.Wckeys)
+	e.close()
+}
+
+func (v *UserShort) encode(e *encoder) {
+	e.open()
+	e.strs("\"adminlevel\":", v.Adminlevel)
+	e.str("\"defaultaccount\":", v.Defaultaccount)
+	e.int("\"defaultqos\":", v.Defaultqos)
+	e.str("\"defaultwckey\":", v.Defaultwckey)
+	e.close()
+}
+
+func (v *UsersAddCondResp) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"association_condition\":")
+		v.AssociationCondition.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"user\":")
+		v.User.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *StatsRPCTime) encode(e *encoder) {
+	e.open()
+	e.int("\"average\":", v.Average)
+	e.int("\"total\":", v.Total)
+	e.close()
+}
+
+func (v *StatsRPC) encode(e *encoder) {
+	e.open()
+	e.int("\"count\":", v.Count)
+	e.str("\"rpc\":", v.RPC)
+	{
+		start, body := e.mark("\"time\":")
+		v.Time.encode(e)
+		e.unmark(start, body)
+	}
+	e.close()
+}
+
+func (v *RollupStatsDailyDuration) encode(e *encoder) {
+	e.open()
+	e.int("\"last\":", v.Last)
+	e.int("\"max\":", v.Max)
+	e.int("\"time\":", v.Time)
+	e.close()
+}
+
+func (v *RollupStatsDaily) encode(e *encoder) {
+	e.open()
+	e.int("\"count\":", v.Count)
+	{
+		start, body := e.mark("\"duration\":")
+		v.Duration.encode(e)
+		e.unmark(start, body)
+	}
+	e.int("\"last_run\":", v.LastRun)
+	e.close()
+}
+
+func (v *RollupStatsHourlyDuration) encode(e *encoder) {
+	e.open()
+	e.int("\"last\":", v.Last)
+	e.int("\"max\":", v.Max)
+	e.int("\"time\":", v.Time)
+	e.close()
+}
+
+func (v *RollupStatsHourly) encode(e *encoder) {
+	e.open()
+	e.int("\"count\":", v.Count)
+	{
+		start, body := e.mark("\"duration\":")
+		v.Duration.encode(e)
+		e.unmark(start, body)
+	}
+	e.int("\"last_run\":", v.LastRun)
+	e.close()
+}
+
+func (v *RollupStatsMonthlyDuration) encode(e *encoder) {
+	e.open()
+	e.int("\"last\":", v.Last)
+	e.int("\"max\":", v.Max)
+	e.int("\"time\":", v.Time)
+	e.close()
+}
+
+func (v *RollupStatsMonthly) encode(e *encoder) {
+	e.open()
+	e.int("\"count\":", v.Count)
+	{
+		start, body := e.mark("\"duration\":")
+		v.Duration.encode(e)
+		e.unmark(start, body)
+	}
+	e.int("\"last_run\":", v.LastRun)
+	e.close()
+}
+
+func (v *RollupStats) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"daily\":")
+		v.Daily.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"hourly\":")
+		v.Hourly.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"monthly\":")
+		v.Monthly.encode(e)
+		e.unmark(start, body)
+	}
+	e.close()
+}
+
+func (v *StatsUserTime) encode(e *encoder) {
+	e.open()
+	e.int("\"average\":", v.Average)
+	e.int("\"total\":", v.Total)
+	e.close()
+}
+
+func (v *StatsUser) encode(e *encoder) {
+	e.open()
+	e.int("\"count\":", v.Count)
+	{
+		start, body := e.mark("\"time\":")
+		v.Time.encode(e)
+		e.unmark(start, body)
+	}
+	e.str("\"user\":", v.User)
+	e.close()
+}
+
+func (v *StatsRec) encode(e *encoder) {
+	e.open()
+	if e.list("\"RPCs\":", len(v.RPCs)) {
+		for i := range v.RPCs {
+			e.elem()
+			v.RPCs[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"rollups\":")
+		v.Rollups.encode(e)
+		e.unmark(start, body)
+	}
+	e.int("\"time_start\":", v.TimeStart)
+	if e.list("\"users\":", len(v.Users)) {
+		for i := range v.Users {
+			e.elem()
+			v.Users[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *SlurmdbdStatsResp) encode(e *encoder) {
+	e.open()
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"statistics\":")
+		v.Statistics.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *AssocSharesObjWrapFairshare) encode(e *encoder) {
+	e.open()
+	e.numFloat("\"factor\":", v.Factor)
+	e.numFloat("\"level\":", v.Level)
+	e.close()
+}
+
+func (v *SharesUint64TRES) encode(e *encoder) {
+	e.open()
+	e.str("\"name\":", v.Name)
+	e.num("\"value\":", v.Value)
+	e.close()
+}
+
+func (v *SharesFloat128TRES) encode(e *encoder) {
+	e.open()
+	e.str("\"name\":", v.Name)
+	e.float("\"value\":", v.Value)
+	e.close()
+}
+
+func (v *AssocSharesObjWrapTRES) encode(e *encoder) {
+	e.open()
+	if e.list("\"group_minutes\":", len(v.GroupMinutes)) {
+		for i := range v.GroupMinutes {
+			e.elem()
+			v.GroupMinutes[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"run_seconds\":", len(v.RunSeconds)) {
+		for i := range v.RunSeconds {
+			e.elem()
+			v.RunSeconds[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"usage\":", len(v.Usage)) {
+		for i := range v.Usage {
+			e.elem()
+			v.Usage[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *AssocSharesObjWrap) encode(e *encoder) {
+	e.open()
+	e.str("\"cluster\":", v.Cluster)
+	e.numFloat("\"effective_usage\":", v.EffectiveUsage)
+	{
+		start, body := e.mark("\"fairshare\":")
+		v.Fairshare.encode(e)
+		e.unmark(start, body)
+	}
+	e.int("\"id\":", v.ID)
+	e.str("\"name\":", v.Name)
+	e.str("\"parent\":", v.Parent)
+	e.str("\"partition\":", v.Partition)
+	e.num("\"shares\":", v.Shares)
+	e.numFloat("\"shares_normalized\":", v.SharesNormalized)
+	{
+		start, body := e.mark("\"tres\":")
+		v.TRES.encode(e)
+		e.unmark(start, body)
+	}
+	e.strs("\"type\":", v.Type)
+	e.int("\"usage\":", v.Usage)
+	e.numFloat("\"usage_normalized\":", v.UsageNormalized)
+	e.close()
+}
+
+func (v *SharesRespMsg) encode(e *encoder) {
+	e.open()
+	if e.list("\"shares\":", len(v.Shares)) {
+		for i := range v.Shares {
+			e.elem()
+			v.Shares[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.int("\"total_shares\":", v.TotalShares)
+	e.close()
+}
+
+func (v *SharesResp) encode(e *encoder) {
+	e.open()
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"shares\":")
+		v.Shares.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *AccountsRemovedResp) encode(e *encoder) {
+	e.open()
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	e.strs("\"removed_accounts\":", v.RemovedAccounts)
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *AssocsRemovedResp) encode(e *encoder) {
+	e.open()
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	e.strs("\"removed_associations\":", v.RemovedAssociations)
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *ClustersRemovedResp) encode(e *encoder) {
+	e.open()
+	e.strs("\"deleted_clusters\":", v.DeletedClusters)
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *SlurmdbdQOSRemovedResp) encode(e *encoder) {
+	e.open()
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	e.strs("\"removed_qos\":", v.RemovedQOS)
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *WckeyRemovedResp) encode(e *encoder) {
+	e.open()
+	e.strs("\"deleted_wckeys\":", v.DeletedWckeys)
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *JobModifyComment) encode(e *encoder) {
+	e.open()
+	e.str("\"administrator\":", v.Administrator)
+	e.str("\"job\":", v.Job)
+	e.str("\"system\":", v.System)
+	e.close()
+}
+
+func (v *JobModifyTRES) encode(e *encoder) {
+	e.open()
+	if e.list("\"allocated\":", len(v.Allocated)) {
+		for i := range v.Allocated {
+			e.elem()
+			v.Allocated[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *JobModify) encode(e *encoder) {
+	e.open()
+	{
+		start, body := e.mark("\"comment\":")
+		v.Comment.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"derived_exit_code\":")
+		v.DerivedExitCode.encode(e)
+		e.unmark(start, body)
+	}
+	e.str("\"extra\":", v.Extra)
+	{
+		start, body := e.mark("\"tres\":")
+		v.TRES.encode(e)
+		e.unmark(start, body)
+	}
+	e.str("\"wckey\":", v.Wckey)
+	e.close()
+}
+
+func (v *JobModifyReq) encode(e *encoder) {
+	e.open()
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.strs("\"job_id_list\":", v.JobIDList)
+	{
+		start, body := e.mark("\"job_rec\":")
+		v.JobRec.encode(e)
+		e.unmark(start, body)
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
+func (v *JobModifyResp) encode(e *encoder) {
+	e.open()
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	e.strs("\"results\":", v.Results)
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
 func (v *CronEntryLine) encode(e *encoder) {
 	e.open()
 	e.int("\"end\":", v.End)

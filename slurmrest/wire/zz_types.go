@@ -1665,6 +1665,1256 @@ func (v *LicensesResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
 // UnmarshalJSON reads what Slurm would read.
 func (v *LicensesResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
 
+// Coord is Slurm's coord.
+type Coord struct {
+	Direct bool   `json:"direct"`
+	Name   string `json:"name"`
+}
+
+// MarshalJSON writes every field.
+func (v *Coord) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *Coord) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// Account is Slurm's account.
+type Account struct {
+	Associations []AssocShort `json:"associations"`
+	Coordinators []Coord      `json:"coordinators"`
+	Description  string       `json:"description"`
+	Flags        []string     `json:"flags"`
+	Name         string       `json:"name"`
+	Organization string       `json:"organization"`
+}
+
+// MarshalJSON writes every field.
+func (v *Account) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *Account) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AccountingAllocated is Slurm's accounting_allocated.
+type AccountingAllocated struct {
+	Seconds int64 `json:"seconds"`
+}
+
+// MarshalJSON writes every field.
+func (v *AccountingAllocated) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AccountingAllocated) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// Accounting is Slurm's accounting.
+type Accounting struct {
+	TRES      TRES                `json:"TRES"`
+	Allocated AccountingAllocated `json:"allocated"`
+	ID        int64               `json:"id"`
+	IDAlt     int64               `json:"id_alt"`
+	Start     int64               `json:"start"`
+}
+
+// MarshalJSON writes every field.
+func (v *Accounting) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *Accounting) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocDefault is Slurm's assoc_default.
+type AssocDefault struct {
+	QOS string `json:"qos"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocDefault) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocDefault) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocMaxJobsPer is Slurm's assocmaxjobs_per.
+type AssocMaxJobsPer struct {
+	Accruing  Num `json:"accruing"`
+	Count     Num `json:"count"`
+	Submitted Num `json:"submitted"`
+	WallClock Num `json:"wall_clock"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocMaxJobsPer) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocMaxJobsPer) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocMaxJobs is Slurm's assocmax_jobs.
+type AssocMaxJobs struct {
+	Accruing Num             `json:"accruing"`
+	Active   Num             `json:"active"`
+	Per      AssocMaxJobsPer `json:"per"`
+	Total    Num             `json:"total"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocMaxJobs) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocMaxJobs) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocMaxPerAccount is Slurm's assocmaxper_account.
+type AssocMaxPerAccount struct {
+	WallClock Num `json:"wall_clock"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocMaxPerAccount) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocMaxPerAccount) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocMaxPer is Slurm's assocmax_per.
+type AssocMaxPer struct {
+	Account AssocMaxPerAccount `json:"account"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocMaxPer) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocMaxPer) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocMaxTRESGroup is Slurm's assocmaxtres_group.
+type AssocMaxTRESGroup struct {
+	Active  []TRES `json:"active"`
+	Minutes []TRES `json:"minutes"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocMaxTRESGroup) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocMaxTRESGroup) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocMaxTRESMinutesPer is Slurm's assocmaxtresminutes_per.
+type AssocMaxTRESMinutesPer struct {
+	Job []TRES `json:"job"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocMaxTRESMinutesPer) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocMaxTRESMinutesPer) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocMaxTRESMinutes is Slurm's assocmaxtres_minutes.
+type AssocMaxTRESMinutes struct {
+	Per   AssocMaxTRESMinutesPer `json:"per"`
+	Total []TRES                 `json:"total"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocMaxTRESMinutes) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocMaxTRESMinutes) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocMaxTRESPer is Slurm's assocmaxtres_per.
+type AssocMaxTRESPer struct {
+	Job  []TRES `json:"job"`
+	Node []TRES `json:"node"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocMaxTRESPer) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocMaxTRESPer) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocMaxTRES is Slurm's assocmax_tres.
+type AssocMaxTRES struct {
+	Group   AssocMaxTRESGroup   `json:"group"`
+	Minutes AssocMaxTRESMinutes `json:"minutes"`
+	Per     AssocMaxTRESPer     `json:"per"`
+	Total   []TRES              `json:"total"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocMaxTRES) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocMaxTRES) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocMax is Slurm's assoc_max.
+type AssocMax struct {
+	Jobs AssocMaxJobs `json:"jobs"`
+	Per  AssocMaxPer  `json:"per"`
+	TRES AssocMaxTRES `json:"tres"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocMax) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocMax) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocMin is Slurm's assoc_min.
+type AssocMin struct {
+	PriorityThreshold Num `json:"priority_threshold"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocMin) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocMin) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// Assoc is Slurm's assoc.
+type Assoc struct {
+	Account       string       `json:"account"`
+	Accounting    []Accounting `json:"accounting"`
+	Cluster       string       `json:"cluster"`
+	Comment       string       `json:"comment"`
+	Default       AssocDefault `json:"default"`
+	Flags         []string     `json:"flags"`
+	ID            int64        `json:"id"`
+	IsDefault     bool         `json:"is_default"`
+	Lineage       string       `json:"lineage"`
+	Max           AssocMax     `json:"max"`
+	Min           AssocMin     `json:"min"`
+	ParentAccount string       `json:"parent_account"`
+	Partition     string       `json:"partition"`
+	Priority      Num          `json:"priority"`
+	QOS           []string     `json:"qos"`
+	SharesRaw     int64        `json:"shares_raw"`
+	User          string       `json:"user"`
+}
+
+// MarshalJSON writes every field.
+func (v *Assoc) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *Assoc) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// ClusterRecAssociations is Slurm's clusterrec_associations.
+type ClusterRecAssociations struct {
+	Root AssocShort `json:"root"`
+}
+
+// MarshalJSON writes every field.
+func (v *ClusterRecAssociations) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *ClusterRecAssociations) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// ClusterRecController is Slurm's clusterrec_controller.
+type ClusterRecController struct {
+	Host string `json:"host"`
+	Port int64  `json:"port"`
+}
+
+// MarshalJSON writes every field.
+func (v *ClusterRecController) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *ClusterRecController) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// ClusterRec is Slurm's cluster_rec.
+type ClusterRec struct {
+	Associations ClusterRecAssociations `json:"associations"`
+	Controller   ClusterRecController   `json:"controller"`
+	Flags        []string               `json:"flags"`
+	Name         string                 `json:"name"`
+	Nodes        string                 `json:"nodes"`
+	RPCVersion   int64                  `json:"rpc_version"`
+	TRES         []TRES                 `json:"tres"`
+}
+
+// MarshalJSON writes every field.
+func (v *ClusterRec) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *ClusterRec) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimitsMaxAccruingPer is Slurm's qoslimitsmaxaccruing_per.
+type QOSLimitsMaxAccruingPer struct {
+	Account Num `json:"account"`
+	User    Num `json:"user"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimitsMaxAccruingPer) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimitsMaxAccruingPer) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimitsMaxAccruing is Slurm's qoslimitsmax_accruing.
+type QOSLimitsMaxAccruing struct {
+	Per QOSLimitsMaxAccruingPer `json:"per"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimitsMaxAccruing) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimitsMaxAccruing) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimitsMaxActiveJobs is Slurm's qoslimitsmax_active_jobs.
+type QOSLimitsMaxActiveJobs struct {
+	Accruing Num `json:"accruing"`
+	Count    Num `json:"count"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimitsMaxActiveJobs) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimitsMaxActiveJobs) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimitsMaxJobsActiveJobsPer is Slurm's qoslimitsmaxjobsactivejobs_per.
+type QOSLimitsMaxJobsActiveJobsPer struct {
+	Account Num `json:"account"`
+	User    Num `json:"user"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimitsMaxJobsActiveJobsPer) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimitsMaxJobsActiveJobsPer) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimitsMaxJobsActiveJobs is Slurm's qoslimitsmaxjobs_active_jobs.
+type QOSLimitsMaxJobsActiveJobs struct {
+	Per QOSLimitsMaxJobsActiveJobsPer `json:"per"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimitsMaxJobsActiveJobs) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimitsMaxJobsActiveJobs) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimitsMaxJobsPer is Slurm's qoslimitsmaxjobs_per.
+type QOSLimitsMaxJobsPer struct {
+	Account Num `json:"account"`
+	User    Num `json:"user"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimitsMaxJobsPer) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimitsMaxJobsPer) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimitsMaxJobs is Slurm's qoslimitsmax_jobs.
+type QOSLimitsMaxJobs struct {
+	ActiveJobs QOSLimitsMaxJobsActiveJobs `json:"active_jobs"`
+	Count      Num                        `json:"count"`
+	Per        QOSLimitsMaxJobsPer        `json:"per"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimitsMaxJobs) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimitsMaxJobs) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimitsMaxTRESMinutesPer is Slurm's qoslimitsmaxtresminutes_per.
+type QOSLimitsMaxTRESMinutesPer struct {
+	Account []TRES `json:"account"`
+	Job     []TRES `json:"job"`
+	QOS     []TRES `json:"qos"`
+	User    []TRES `json:"user"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimitsMaxTRESMinutesPer) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimitsMaxTRESMinutesPer) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimitsMaxTRESMinutes is Slurm's qoslimitsmaxtres_minutes.
+type QOSLimitsMaxTRESMinutes struct {
+	Per   QOSLimitsMaxTRESMinutesPer `json:"per"`
+	Total []TRES                     `json:"total"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimitsMaxTRESMinutes) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimitsMaxTRESMinutes) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimitsMaxTRESPer is Slurm's qoslimitsmaxtres_per.
+type QOSLimitsMaxTRESPer struct {
+	Account []TRES `json:"account"`
+	Job     []TRES `json:"job"`
+	Node    []TRES `json:"node"`
+	User    []TRES `json:"user"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimitsMaxTRESPer) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimitsMaxTRESPer) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimitsMaxTRES is Slurm's qoslimitsmax_tres.
+type QOSLimitsMaxTRES struct {
+	Minutes QOSLimitsMaxTRESMinutes `json:"minutes"`
+	Per     QOSLimitsMaxTRESPer     `json:"per"`
+	Total   []TRES                  `json:"total"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimitsMaxTRES) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimitsMaxTRES) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimitsMaxWallClockPer is Slurm's qoslimitsmaxwallclock_per.
+type QOSLimitsMaxWallClockPer struct {
+	Job Num `json:"job"`
+	QOS Num `json:"qos"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimitsMaxWallClockPer) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimitsMaxWallClockPer) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimitsMaxWallClock is Slurm's qoslimitsmax_wall_clock.
+type QOSLimitsMaxWallClock struct {
+	Per QOSLimitsMaxWallClockPer `json:"per"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimitsMaxWallClock) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimitsMaxWallClock) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimitsMax is Slurm's qoslimits_max.
+type QOSLimitsMax struct {
+	Accruing   QOSLimitsMaxAccruing   `json:"accruing"`
+	ActiveJobs QOSLimitsMaxActiveJobs `json:"active_jobs"`
+	Jobs       QOSLimitsMaxJobs       `json:"jobs"`
+	TRES       QOSLimitsMaxTRES       `json:"tres"`
+	WallClock  QOSLimitsMaxWallClock  `json:"wall_clock"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimitsMax) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimitsMax) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimitsMinTRESPer is Slurm's qoslimitsmintres_per.
+type QOSLimitsMinTRESPer struct {
+	Job []TRES `json:"job"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimitsMinTRESPer) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimitsMinTRESPer) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimitsMinTRES is Slurm's qoslimitsmin_tres.
+type QOSLimitsMinTRES struct {
+	Per QOSLimitsMinTRESPer `json:"per"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimitsMinTRES) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimitsMinTRES) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimitsMin is Slurm's qoslimits_min.
+type QOSLimitsMin struct {
+	PriorityThreshold Num              `json:"priority_threshold"`
+	TRES              QOSLimitsMinTRES `json:"tres"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimitsMin) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimitsMin) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSLimits is Slurm's qos_limits.
+type QOSLimits struct {
+	Factor    NumFloat     `json:"factor"`
+	GraceTime int64        `json:"grace_time"`
+	Max       QOSLimitsMax `json:"max"`
+	Min       QOSLimitsMin `json:"min"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSLimits) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSLimits) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOSPreempt is Slurm's qos_preempt.
+type QOSPreempt struct {
+	ExemptTime Num      `json:"exempt_time"`
+	List       []string `json:"list"`
+	Mode       []string `json:"mode"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOSPreempt) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOSPreempt) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// QOS is Slurm's qos.
+type QOS struct {
+	Description    string     `json:"description"`
+	Flags          []string   `json:"flags"`
+	ID             int64      `json:"id"`
+	Limits         QOSLimits  `json:"limits"`
+	Name           string     `json:"name"`
+	Preempt        QOSPreempt `json:"preempt"`
+	Priority       Num        `json:"priority"`
+	UsageFactor    NumFloat   `json:"usage_factor"`
+	UsageThreshold NumFloat   `json:"usage_threshold"`
+}
+
+// MarshalJSON writes every field.
+func (v *QOS) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *QOS) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// UserDefault is Slurm's user_default.
+type UserDefault struct {
+	Account string `json:"account"`
+	QOS     int64  `json:"qos"`
+	Wckey   string `json:"wckey"`
+}
+
+// MarshalJSON writes every field.
+func (v *UserDefault) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *UserDefault) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// Wckey is Slurm's wckey.
+type Wckey struct {
+	Accounting []Accounting `json:"accounting"`
+	Cluster    string       `json:"cluster"`
+	Flags      []string     `json:"flags"`
+	ID         int64        `json:"id"`
+	Name       string       `json:"name"`
+	User       string       `json:"user"`
+}
+
+// MarshalJSON writes every field.
+func (v *Wckey) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *Wckey) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// User is Slurm's user.
+type User struct {
+	AdministratorLevel []string     `json:"administrator_level"`
+	Associations       []AssocShort `json:"associations"`
+	Coordinators       []Coord      `json:"coordinators"`
+	Default            UserDefault  `json:"default"`
+	Flags              []string     `json:"flags"`
+	Name               string       `json:"name"`
+	OldName            string       `json:"old_name"`
+	Wckeys             []Wckey      `json:"wckeys"`
+}
+
+// MarshalJSON writes every field.
+func (v *User) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *User) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// SlurmdbdConfigResp is Slurm's slurmdbd_config_resp.
+type SlurmdbdConfigResp struct {
+	Accounts     []Account    `json:"accounts"`
+	Associations []Assoc      `json:"associations"`
+	Clusters     []ClusterRec `json:"clusters"`
+	Errors       []Error      `json:"errors"`
+	Meta         Meta         `json:"meta"`
+	QOS          []QOS        `json:"qos"`
+	TRES         []TRES       `json:"tres"`
+	Users        []User       `json:"users"`
+	Warnings     []Warning    `json:"warnings"`
+	Wckeys       []Wckey      `json:"wckeys"`
+}
+
+// MarshalJSON writes every field.
+func (v *SlurmdbdConfigResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *SlurmdbdConfigResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AccountsResp is Slurm's accounts_resp.
+type AccountsResp struct {
+	Accounts []Account `json:"accounts"`
+	Errors   []Error   `json:"errors"`
+	Meta     Meta      `json:"meta"`
+	Warnings []Warning `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *AccountsResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AccountsResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// UsersResp is Slurm's users_resp.
+type UsersResp struct {
+	Errors   []Error   `json:"errors"`
+	Meta     Meta      `json:"meta"`
+	Users    []User    `json:"users"`
+	Warnings []Warning `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *UsersResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *UsersResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocsResp is Slurm's assocs_resp.
+type AssocsResp struct {
+	Associations []Assoc   `json:"associations"`
+	Errors       []Error   `json:"errors"`
+	Meta         Meta      `json:"meta"`
+	Warnings     []Warning `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocsResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocsResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// SlurmdbdQOSResp is Slurm's slurmdbd_qos_resp.
+type SlurmdbdQOSResp struct {
+	Errors   []Error   `json:"errors"`
+	Meta     Meta      `json:"meta"`
+	QOS      []QOS     `json:"qos"`
+	Warnings []Warning `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *SlurmdbdQOSResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *SlurmdbdQOSResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// ClustersResp is Slurm's clusters_resp.
+type ClustersResp struct {
+	Clusters []ClusterRec `json:"clusters"`
+	Errors   []Error      `json:"errors"`
+	Meta     Meta         `json:"meta"`
+	Warnings []Warning    `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *ClustersResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *ClustersResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// WckeyResp is Slurm's wckey_resp.
+type WckeyResp struct {
+	Errors   []Error   `json:"errors"`
+	Meta     Meta      `json:"meta"`
+	Warnings []Warning `json:"warnings"`
+	Wckeys   []Wckey   `json:"wckeys"`
+}
+
+// MarshalJSON writes every field.
+func (v *WckeyResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *WckeyResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// TRESResp is Slurm's tres_resp.
+type TRESResp struct {
+	TRES     []TRES    `json:"TRES"`
+	Errors   []Error   `json:"errors"`
+	Meta     Meta      `json:"meta"`
+	Warnings []Warning `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *TRESResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *TRESResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// InstanceTime is Slurm's instance_time.
+type InstanceTime struct {
+	TimeEnd   int64 `json:"time_end"`
+	TimeStart int64 `json:"time_start"`
+}
+
+// MarshalJSON writes every field.
+func (v *InstanceTime) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *InstanceTime) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// Instance is Slurm's instance.
+type Instance struct {
+	Cluster      string       `json:"cluster"`
+	Extra        string       `json:"extra"`
+	InstanceID   string       `json:"instance_id"`
+	InstanceType string       `json:"instance_type"`
+	NodeName     string       `json:"node_name"`
+	Time         InstanceTime `json:"time"`
+}
+
+// MarshalJSON writes every field.
+func (v *Instance) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *Instance) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// InstancesResp is Slurm's instances_resp.
+type InstancesResp struct {
+	Errors    []Error    `json:"errors"`
+	Instances []Instance `json:"instances"`
+	Meta      Meta       `json:"meta"`
+	Warnings  []Warning  `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *InstancesResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *InstancesResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AccountShort is Slurm's account_short.
+type AccountShort struct {
+	Description  string `json:"description"`
+	Organization string `json:"organization"`
+}
+
+// MarshalJSON writes every field.
+func (v *AccountShort) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AccountShort) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocRecSet is Slurm's assoc_rec_set.
+type AssocRecSet struct {
+	Comment               string   `json:"comment"`
+	Defaultqos            string   `json:"defaultqos"`
+	Fairshare             int64    `json:"fairshare"`
+	Grpjobs               Num      `json:"grpjobs"`
+	Grpjobsaccrue         Num      `json:"grpjobsaccrue"`
+	Grpsubmitjobs         Num      `json:"grpsubmitjobs"`
+	Grptres               []TRES   `json:"grptres"`
+	Grptresmins           []TRES   `json:"grptresmins"`
+	Grptresrunmins        []TRES   `json:"grptresrunmins"`
+	Grpwall               Num      `json:"grpwall"`
+	Maxjobs               Num      `json:"maxjobs"`
+	Maxjobsaccrue         Num      `json:"maxjobsaccrue"`
+	Maxsubmitjobs         Num      `json:"maxsubmitjobs"`
+	Maxtresminsperjob     []TRES   `json:"maxtresminsperjob"`
+	Maxtresperjob         []TRES   `json:"maxtresperjob"`
+	Maxtrespernode        []TRES   `json:"maxtrespernode"`
+	Maxtresrunmins        []TRES   `json:"maxtresrunmins"`
+	Maxwalldurationperjob Num      `json:"maxwalldurationperjob"`
+	Minpriothresh         Num      `json:"minpriothresh"`
+	Parent                string   `json:"parent"`
+	Priority              Num      `json:"priority"`
+	Qoslevel              []string `json:"qoslevel"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocRecSet) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocRecSet) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AccountsAddCond is Slurm's accounts_add_cond.
+type AccountsAddCond struct {
+	Accounts    []string    `json:"accounts"`
+	Association AssocRecSet `json:"association"`
+	Clusters    []string    `json:"clusters"`
+}
+
+// MarshalJSON writes every field.
+func (v *AccountsAddCond) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AccountsAddCond) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AccountsAddCondResp is Slurm's accounts_add_cond_resp.
+type AccountsAddCondResp struct {
+	Account              AccountShort    `json:"account"`
+	AssociationCondition AccountsAddCond `json:"association_condition"`
+	Errors               []Error         `json:"errors"`
+	Meta                 Meta            `json:"meta"`
+	Warnings             []Warning       `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *AccountsAddCondResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AccountsAddCondResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// UsersAddCond is Slurm's users_add_cond.
+type UsersAddCond struct {
+	Accounts    []string    `json:"accounts"`
+	Association AssocRecSet `json:"association"`
+	Clusters    []string    `json:"clusters"`
+	Partitions  []string    `json:"partitions"`
+	Users       []string    `json:"users"`
+	Wckeys      []string    `json:"wckeys"`
+}
+
+// MarshalJSON writes every field.
+func (v *UsersAddCond) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *UsersAddCond) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// UserShort is Slurm's user_short.
+type UserShort struct {
+	Adminlevel     []string `json:"adminlevel"`
+	Defaultaccount string   `json:"defaultaccount"`
+	Defaultqos     int64    `json:"defaultqos"`
+	Defaultwckey   string   `json:"defaultwckey"`
+}
+
+// MarshalJSON writes every field.
+func (v *UserShort) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *UserShort) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// UsersAddCondResp is Slurm's users_add_cond_resp.
+type UsersAddCondResp struct {
+	AssociationCondition UsersAddCond `json:"association_condition"`
+	Errors               []Error      `json:"errors"`
+	Meta                 Meta         `json:"meta"`
+	User                 UserShort    `json:"user"`
+	Warnings             []Warning    `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *UsersAddCondResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *UsersAddCondResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// StatsRPCTime is Slurm's statsrpc_time.
+type StatsRPCTime struct {
+	Average int64 `json:"average"`
+	Total   int64 `json:"total"`
+}
+
+// MarshalJSON writes every field.
+func (v *StatsRPCTime) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *StatsRPCTime) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// StatsRPC is Slurm's stats_rpc.
+type StatsRPC struct {
+	Count int64        `json:"count"`
+	RPC   string       `json:"rpc"`
+	Time  StatsRPCTime `json:"time"`
+}
+
+// MarshalJSON writes every field.
+func (v *StatsRPC) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *StatsRPC) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// RollupStatsDailyDuration is Slurm's rollupstatsdaily_duration.
+type RollupStatsDailyDuration struct {
+	Last int64 `json:"last"`
+	Max  int64 `json:"max"`
+	Time int64 `json:"time"`
+}
+
+// MarshalJSON writes every field.
+func (v *RollupStatsDailyDuration) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *RollupStatsDailyDuration) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// RollupStatsDaily is Slurm's rollupstats_daily.
+type RollupStatsDaily struct {
+	Count    int64                    `json:"count"`
+	Duration RollupStatsDailyDuration `json:"duration"`
+	LastRun  int64                    `json:"last_run"`
+}
+
+// MarshalJSON writes every field.
+func (v *RollupStatsDaily) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *RollupStatsDaily) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// RollupStatsHourlyDuration is Slurm's rollupstatshourly_duration.
+type RollupStatsHourlyDuration struct {
+	Last int64 `json:"last"`
+	Max  int64 `json:"max"`
+	Time int64 `json:"time"`
+}
+
+// MarshalJSON writes every field.
+func (v *RollupStatsHourlyDuration) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *RollupStatsHourlyDuration) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// RollupStatsHourly is Slurm's rollupstats_hourly.
+type RollupStatsHourly struct {
+	Count    int64                     `json:"count"`
+	Duration RollupStatsHourlyDuration `json:"duration"`
+	LastRun  int64                     `json:"last_run"`
+}
+
+// MarshalJSON writes every field.
+func (v *RollupStatsHourly) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *RollupStatsHourly) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// RollupStatsMonthlyDuration is Slurm's rollupstatsmonthly_duration.
+type RollupStatsMonthlyDuration struct {
+	Last int64 `json:"last"`
+	Max  int64 `json:"max"`
+	Time int64 `json:"time"`
+}
+
+// MarshalJSON writes every field.
+func (v *RollupStatsMonthlyDuration) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *RollupStatsMonthlyDuration) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// RollupStatsMonthly is Slurm's rollupstats_monthly.
+type RollupStatsMonthly struct {
+	Count    int64                      `json:"count"`
+	Duration RollupStatsMonthlyDuration `json:"duration"`
+	LastRun  int64                      `json:"last_run"`
+}
+
+// MarshalJSON writes every field.
+func (v *RollupStatsMonthly) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *RollupStatsMonthly) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// RollupStats is Slurm's rollup_stats.
+type RollupStats struct {
+	Daily   RollupStatsDaily   `json:"daily"`
+	Hourly  RollupStatsHourly  `json:"hourly"`
+	Monthly RollupStatsMonthly `json:"monthly"`
+}
+
+// MarshalJSON writes every field.
+func (v *RollupStats) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *RollupStats) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// StatsUserTime is Slurm's statsuser_time.
+type StatsUserTime struct {
+	Average int64 `json:"average"`
+	Total   int64 `json:"total"`
+}
+
+// MarshalJSON writes every field.
+func (v *StatsUserTime) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *StatsUserTime) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// StatsUser is Slurm's stats_user.
+type StatsUser struct {
+	Count int64         `json:"count"`
+	Time  StatsUserTime `json:"time"`
+	User  string        `json:"user"`
+}
+
+// MarshalJSON writes every field.
+func (v *StatsUser) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *StatsUser) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// StatsRec is Slurm's stats_rec.
+type StatsRec struct {
+	RPCs      []StatsRPC  `json:"RPCs"`
+	Rollups   RollupStats `json:"rollups"`
+	TimeStart int64       `json:"time_start"`
+	Users     []StatsUser `json:"users"`
+}
+
+// MarshalJSON writes every field.
+func (v *StatsRec) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *StatsRec) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// SlurmdbdStatsResp is Slurm's slurmdbd_stats_resp.
+type SlurmdbdStatsResp struct {
+	Errors     []Error   `json:"errors"`
+	Meta       Meta      `json:"meta"`
+	Statistics StatsRec  `json:"statistics"`
+	Warnings   []Warning `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *SlurmdbdStatsResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *SlurmdbdStatsResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocSharesObjWrapFairshare is Slurm's assocsharesobjwrap_fairshare.
+type AssocSharesObjWrapFairshare struct {
+	Factor NumFloat `json:"factor"`
+	Level  NumFloat `json:"level"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocSharesObjWrapFairshare) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocSharesObjWrapFairshare) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// SharesUint64TRES is Slurm's shares_uint64_tres.
+type SharesUint64TRES struct {
+	Name  string `json:"name"`
+	Value Num    `json:"value"`
+}
+
+// MarshalJSON writes every field.
+func (v *SharesUint64TRES) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *SharesUint64TRES) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// SharesFloat128TRES is Slurm's shares_float128_tres.
+type SharesFloat128TRES struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+}
+
+// MarshalJSON writes every field.
+func (v *SharesFloat128TRES) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *SharesFloat128TRES) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocSharesObjWrapTRES is Slurm's assocsharesobjwrap_tres.
+type AssocSharesObjWrapTRES struct {
+	GroupMinutes []SharesUint64TRES   `json:"group_minutes"`
+	RunSeconds   []SharesUint64TRES   `json:"run_seconds"`
+	Usage        []SharesFloat128TRES `json:"usage"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocSharesObjWrapTRES) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocSharesObjWrapTRES) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocSharesObjWrap is Slurm's assoc_shares_obj_wrap.
+type AssocSharesObjWrap struct {
+	Cluster          string                      `json:"cluster"`
+	EffectiveUsage   NumFloat                    `json:"effective_usage"`
+	Fairshare        AssocSharesObjWrapFairshare `json:"fairshare"`
+	ID               int64                       `json:"id"`
+	Name             string                      `json:"name"`
+	Parent           string                      `json:"parent"`
+	Partition        string                      `json:"partition"`
+	Shares           Num                         `json:"shares"`
+	SharesNormalized NumFloat                    `json:"shares_normalized"`
+	TRES             AssocSharesObjWrapTRES      `json:"tres"`
+	Type             []string                    `json:"type"`
+	Usage            int64                       `json:"usage"`
+	UsageNormalized  NumFloat                    `json:"usage_normalized"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocSharesObjWrap) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocSharesObjWrap) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// SharesRespMsg is Slurm's shares_resp_msg.
+type SharesRespMsg struct {
+	Shares      []AssocSharesObjWrap `json:"shares"`
+	TotalShares int64                `json:"total_shares"`
+}
+
+// MarshalJSON writes every field.
+func (v *SharesRespMsg) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *SharesRespMsg) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// SharesResp is Slurm's shares_resp.
+type SharesResp struct {
+	Errors   []Error       `json:"errors"`
+	Meta     Meta          `json:"meta"`
+	Shares   SharesRespMsg `json:"shares"`
+	Warnings []Warning     `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *SharesResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *SharesResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AccountsRemovedResp is Slurm's accounts_removed_resp.
+type AccountsRemovedResp struct {
+	Errors          []Error   `json:"errors"`
+	Meta            Meta      `json:"meta"`
+	RemovedAccounts []string  `json:"removed_accounts"`
+	Warnings        []Warning `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *AccountsRemovedResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AccountsRemovedResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// AssocsRemovedResp is Slurm's assocs_removed_resp.
+type AssocsRemovedResp struct {
+	Errors              []Error   `json:"errors"`
+	Meta                Meta      `json:"meta"`
+	RemovedAssociations []string  `json:"removed_associations"`
+	Warnings            []Warning `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *AssocsRemovedResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *AssocsRemovedResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// ClustersRemovedResp is Slurm's clusters_removed_resp.
+type ClustersRemovedResp struct {
+	DeletedClusters []string  `json:"deleted_clusters"`
+	Errors          []Error   `json:"errors"`
+	Meta            Meta      `json:"meta"`
+	Warnings        []Warning `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *ClustersRemovedResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *ClustersRemovedResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// SlurmdbdQOSRemovedResp is Slurm's slurmdbd_qos_removed_resp.
+type SlurmdbdQOSRemovedResp struct {
+	Errors     []Error   `json:"errors"`
+	Meta       Meta      `json:"meta"`
+	RemovedQOS []string  `json:"removed_qos"`
+	Warnings   []Warning `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *SlurmdbdQOSRemovedResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *SlurmdbdQOSRemovedResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// WckeyRemovedResp is Slurm's wckey_removed_resp.
+type WckeyRemovedResp struct {
+	DeletedWckeys []string  `json:"deleted_wckeys"`
+	Errors        []Error   `json:"errors"`
+	Meta          Meta      `json:"meta"`
+	Warnings      []Warning `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *WckeyRemovedResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *WckeyRemovedResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// JobModifyComment is Slurm's jobmodify_comment.
+type JobModifyComment struct {
+	Administrator string `json:"administrator"`
+	Job           string `json:"job"`
+	System        string `json:"system"`
+}
+
+// MarshalJSON writes every field.
+func (v *JobModifyComment) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *JobModifyComment) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// JobModifyTRES is Slurm's jobmodify_tres.
+type JobModifyTRES struct {
+	Allocated []TRES `json:"allocated"`
+}
+
+// MarshalJSON writes every field.
+func (v *JobModifyTRES) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *JobModifyTRES) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// JobModify is Slurm's job_modify.
+type JobModify struct {
+	Comment         JobModifyComment       `json:"comment"`
+	DerivedExitCode ProcessExitCodeVerbose `json:"derived_exit_code"`
+	Extra           string                 `json:"extra"`
+	TRES            JobModifyTRES          `json:"tres"`
+	Wckey           string                 `json:"wckey"`
+}
+
+// MarshalJSON writes every field.
+func (v *JobModify) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *JobModify) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// JobModifyReq is Slurm's job_modify_req.
+type JobModifyReq struct {
+	Errors    []Error   `json:"errors"`
+	JobIDList []string  `json:"job_id_list"`
+	JobRec    JobModify `json:"job_rec"`
+	Meta      Meta      `json:"meta"`
+	Warnings  []Warning `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *JobModifyReq) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *JobModifyReq) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// JobModifyResp is Slurm's job_modify_resp.
+type JobModifyResp struct {
+	Errors   []Error   `json:"errors"`
+	Meta     Meta      `json:"meta"`
+	Results  []string  `json:"results"`
+	Warnings []Warning `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *JobModifyResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *JobModifyResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
 // CronEntryLine is Slurm's cronentry_line.
 type CronEntryLine struct {
 	End   int64 `json:"end"`
@@ -2009,6 +3259,24 @@ var enumPartitionInfoPreemptMode = []string{"CLUSTER_GLOBAL", "DISABLED", "SUSPE
 var enumDBJobFlags = []string{"NONE", "CLEAR_SCHEDULING", "NOT_SET", "STARTED_ON_SUBMIT", "STARTED_ON_SCHEDULE", "STARTED_ON_BACKFILL", "START_RECEIVED", "JOB_ALTERED"}
 
 var enumWckeyTagStructFlags = []string{"ASSIGNED_DEFAULT"}
+
+var enumAccountFlags = []string{"DELETED", "WithAssociations", "WithCoordinators", "NoUsersAreCoords", "UsersAreCoords"}
+
+var enumAssocFlags = []string{"DELETED", "NoUpdate", "Exact", "NoUsersAreCoords", "UsersAreCoords"}
+
+var enumClusterRecFlags = []string{"DELETED", "REGISTERING", "MULTIPLE_SLURMD", "FEDERATION", "EXTERNAL"}
+
+var enumQOSFlags = []string{"NOT_SET", "ADD", "REMOVE", "DELETED", "PARTITION_MINIMUM_NODE", "PARTITION_MAXIMUM_NODE", "PARTITION_TIME_LIMIT", "ENFORCE_USAGE_THRESHOLD", "NO_RESERVE", "REQUIRED_RESERVATION", "DENY_LIMIT", "OVERRIDE_PARTITION_QOS", "PARTITION_QOS", "NO_DECAY", "USAGE_FACTOR_SAFE", "RELATIVE"}
+
+var enumQOSPreemptMode = []string{"DISABLED", "SUSPEND", "REQUEUE", "CANCEL", "GANG"}
+
+var enumUserAdministratorLevel = []string{"Not Set", "None", "Operator", "Administrator"}
+
+var enumUserFlags = []string{"NONE", "DELETED"}
+
+var enumWckeyFlags = []string{"DELETED"}
+
+var enumAssocSharesObjWrapType = []string{"USER", "ASSOCIATION"}
 
 var enumJobDescMsgCPUBindingFlags = []string{"CPU_BIND_TO_THREADS", "CPU_BIND_TO_CORES", "CPU_BIND_TO_SOCKETS", "CPU_BIND_TO_LDOMS", "CPU_BIND_NONE", "CPU_BIND_MAP", "CPU_BIND_MASK", "CPU_BIND_LDRANK", "CPU_BIND_LDMAP", "CPU_BIND_LDMASK", "VERBOSE", "CPU_BIND_ONE_THREAD_PER_CORE"}
 
