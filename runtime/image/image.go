@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -196,7 +195,7 @@ func (s *Store) judge(ctx context.Context, name string, err error) error {
 	brief, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	serving, servingErr := s.client.IsServing(brief)
-	if errdefs.IsUnavailable(err) || strings.Contains(err.Error(), "failed to rename:") || servingErr != nil || !serving {
+	if patience.Cut(err) || servingErr != nil || !serving {
 		return fmt.Errorf("%w: %w", patience.ErrAgain, err)
 	}
 	return classify(name, err)

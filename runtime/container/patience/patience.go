@@ -60,14 +60,28 @@ func Do(ctx context.Context, limit time.Duration, log *slog.Logger, do func(cont
 	}
 }
 
-// texts are of errors that come without a kind from inside containerd, when the
-// task's own shim is what died, or what an earlier death has left is in the way.
-var texts = []string{
-	"ttrpc: closed", "ttrpc: server closed", "transport is closing", "connection refused", "broken pipe",
-	"connection reset", "failed to send write:", "error reading from server", "no such file or directory: unavailable",
+// cut are texts of errors of the line to containerd itself, and of what its death
+// has left behind.
+var cut = []string{
+	"transport is closing", "failed to send write:", "error reading from server",
 	// A snapshotter that died between making a folder and noting it meets the
 	// folder again, and removes it as it fails.
 	"failed to rename:",
+}
+
+// texts are of errors that come without a kind from inside containerd, when the
+// task's own shim is what died.
+var texts = []string{
+	"ttrpc: closed", "ttrpc: server closed", "connection refused", "broken pipe",
+	"connection reset", "no such file or directory: unavailable",
+}
+
+// Cut tells whether an error is of the line to containerd, and of no other line
+// that is in use at the same time, as to a registry.
+func Cut(err error) bool { return errdefs.IsUnavailable(err) || mentions(err, cut) }
+
+func mentions(err error, texts []string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
 // Passing tells whether an error is of a containerd or a shim that died or is
@@ -81,9 +95,6 @@ func Passing(err error) bool {
 			return false
 		}
 	}
-	if errdefs.IsUnavailable(err) || errdefs.IsAborted(err) ||
-		errors.Is(err, context.DeadlineExceeded) || errdefs.IsDeadlineExceeded(err) {
-		return true
-	}
-	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(err.Error(), text) })
+	return Cut(err) || mentions(err, texts) || errdefs.IsAborted(err) ||
+		errors.Is(err, context.DeadlineExceeded) || errdefs.IsDeadlineExceeded(err)
 }

@@ -44,6 +44,24 @@ func TestPassing(t *testing.T) {
 	}
 }
 
+func TestCut(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"failed to copy: failed to send write: EOF":                             true,
+		"error reading from server: EOF":                                        true,
+		"failed to rename: rename /x/new-1 /x/7: file exists":                   true,
+		"dial tcp 10.0.0.1:443: connect: connection refused":                    false,
+		"failed to do request: read tcp 10.0.0.1:443: connection reset by peer": false,
+	} {
+		if got := patience.Cut(errors.New(text)); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	if !patience.Cut(fmt.Errorf("look: %w", errdefs.ErrUnavailable)) {
+		t.Error("a containerd that is away is not seen")
+	}
+}
+
 func TestDo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
