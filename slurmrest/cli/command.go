@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -43,8 +44,6 @@ type Command struct {
 	Bare bool
 	// Brief is a short form of --usage, where the command has one.
 	Brief byte
-	// Usage is the text of --usage; without it the first lines of help.
-	Usage string
 	Run   func(ctx context.Context, e *Env, in *Input) error
 }
 
@@ -307,9 +306,25 @@ func (c Command) help(e *Env) error {
 	return ucli.ShowAppHelp(ucli.NewContext(app, nil, nil))
 }
 
+// usages are the texts of --usage, Slurm's line for line since scripts look
+// options up in them.
+//
+//go:embed usage/*.txt
+var usages embed.FS
+
+// usageText is a command's synopsis, empty where it has none of its own.
+func usageText(name string) string {
+	text, err := usages.ReadFile("usage/" + name + ".txt")
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// usage prints the synopsis; a command without a text of its own lists its options.
 func (c Command) usage(e *Env) error {
-	if c.Usage != "" {
-		e.printf("%s", c.Usage)
+	if text := usageText(c.Name); text != "" {
+		e.printf("%s", text)
 		return nil
 	}
 	var b strings.Builder

@@ -60,8 +60,6 @@ func sinfo(ctx context.Context, e *Env, in *Input) error {
 			e.printf("%s\n", strings.ToUpper(s))
 		}
 		return nil
-	case len(in.Args) > 0:
-		return failed("Unrecognized option: %s", in.Args[0])
 	case in.Given("reservation"):
 		e.printf("No reservations in the system\n")
 		return nil

@@ -16,7 +16,7 @@ import (
 )
 
 func init() {
-	register(Command{Name: "squeue", About: "list jobs", Flags: squeueFlags, Usage: squeueUsage, Run: squeue})
+	register(Command{Name: "squeue", About: "list jobs", Flags: squeueFlags, Run: squeue})
 }
 
 var squeueFlags = []Flag{
@@ -61,13 +61,6 @@ var squeueFlags = []Flag{
 	{Long: "yaml", Arg: option.Optional, Meta: "version", Help: "the REST API's answer as YAML"},
 }
 
-const squeueUsage = `Usage: squeue [-A accounts] [-M clusters] [-i seconds] [-j ids] [-n names]
-              [-o format] [-O format] [-p partitions] [-q qos] [-R reservation]
-              [-S fields] [-t states] [-u users] [-w hosts] [-L licenses]
-              [-s ids] [--start] [--only-job-state] [--json] [--yaml]
-              [--running-over=time] [--running-under=time] [-ahlrvP]
-`
-
 const (
 	squeueDefault = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 	squeueLong    = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
@@ -98,7 +91,7 @@ func squeue(ctx context.Context, e *Env, in *Input) error {
 		return helpStates(e)
 	case len(in.Args) > 0 && !in.Given("jobs") && !in.Given("steps"):
 		return &option.Error{Exit: 1, Lines: []option.Line{
-			{Level: option.Err, Text: "Unrecognized option: " + in.Args[0]}, {Level: option.Raw, Text: strings.TrimSpace(squeueUsage)},
+			{Level: option.Err, Text: "Unrecognized option: " + in.Args[0]}, {Level: option.Raw, Text: strings.TrimSpace(usageText("squeue"))},
 		}}
 	case in.Given("format") && in.Given("long"):
 		return fatalf("Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry.")
