@@ -100,6 +100,9 @@ func readScript(e *Env, early *option.Early) (script, error) {
 			return s, failed("Unable to open file %s", name)
 		}
 		s.name, s.shown = filepath.Base(name), filepath.Base(name)
+		if early.Chdir { // the job's own directory decides where the name leads
+			path = name
+		}
 		s.argv = append([]string{path}, early.Rest[1:]...)
 	}
 	if len(s.body) > option.MaxScript {
@@ -212,6 +215,10 @@ func refusedJob(ctx context.Context, e *Env, c *client.Client, values []*option.
 	}
 	out := &option.Error{Exit: 1}
 	out.Lines = append(out.Lines, refusalReason(ctx, c, v, err)...)
+	if errors.Is(err, errno.InvalidGRES) || errors.Is(err, errno.InvalidTRES) { // sbatch finds these by itself
+		out.Lines = append(out.Lines, option.Line{Level: option.Err, Text: text(err)})
+		return out
+	}
 	what := "Batch job submission failed: "
 	if v.Tool != option.Sbatch {
 		what = "Unable to allocate resources: "

@@ -72,7 +72,7 @@ func TestSbatchBody(t *testing.T) {
 		"min cpus": *j.MinimumCPUs,
 	}
 	want := map[string]any{
-		"name": "demo", "argv": s.dir + "/job.sh|arg one", "cwd": s.dir + "/sub", "cpus_per_task": int64(2), "tasks": int64(3), "nodes": "2",
+		"name": "demo", "argv": "job.sh|arg one", "cwd": s.dir + "/sub", "cpus_per_task": int64(2), "tasks": int64(3), "nodes": "2",
 		"memory": int64(1024), "tres_per_node": "gres/gpu:a100:2", "tres_per_task": "cpu=2", "constraints": "a&b", "signal": "USR1", "delay": int64(90),
 		"signal flags": []string{"BATCH_JOB"}, "out": "out-%j", "requeue": false, "shared": []string{"none"}, "mail": []string{"END", "FAIL"},
 		"exclude": []string{"node[1-2]"}, "begin": now.Unix() + 3600, "hold": true, "time": int64(7), "min cpus": int64(6),

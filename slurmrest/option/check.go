@@ -1,6 +1,7 @@
 package option
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -38,25 +39,16 @@ func leadingInt(text string) (int64, bool) {
 	return n, true
 }
 
-// number reads a count with an optional k (1024) or m (1024*1024).
+// number reads a plain count.
 func number(o *Option, text string, least int64) (int64, error) {
-	digits, mul := text, int64(1)
-	if n := len(text); n > 0 {
-		switch text[n-1] {
-		case 'k', 'K':
-			digits, mul = text[:n-1], 1<<10
-		case 'm', 'M':
-			digits, mul = text[:n-1], 1<<20
-		}
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
+	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil && !isRange(err) || err == nil && n < least {
 		return 0, failure("Invalid numeric value %q for --%s.", text, o.Long)
 	}
-	if err != nil || n > math.MaxInt32/mul {
-		return 0, failure("Numeric argument (%s) to big for --%s.", text, o.Long)
+	if err != nil || n > math.MaxInt32 {
+		return 0, failure("Numeric argument (%s) too large for --%s.", text, o.Long)
 	}
-	return n * mul, nil
+	return n, nil
 }
 
 func isRange(err error) bool {
@@ -90,21 +82,26 @@ func checkRange(_ *reader, v *Values, o *Option, text string) error {
 	return nil
 }
 
-func checkNodeInfo(_ *reader, _ *Values, o *Option, text string) error {
-	parts := strings.Split(text, ":")
-	if len(parts) > 3 {
-		return invalid(o)
-	}
-	for _, p := range parts {
+func checkNodeInfo(r *reader, v *Values, o *Option, text string) error {
+	for i, p := range strings.Split(text, ":") {
+		if i == len(nodeInfo) {
+			break // what follows is not looked at
+		}
 		if p == "*" {
 			continue
 		}
-		if n, err := strconv.ParseUint(p, 10, 31); err != nil || n == 0 {
+		n, err := strconv.ParseUint(p, 10, 31)
+		if err != nil || n == 0 {
 			return invalid(o)
 		}
+		level := find(nodeInfo[i])
+		v.raw[level.index], v.num[level.index], v.src[level.index] = p, int64(n), r.source
 	}
 	return nil
 }
+
+// nodeInfo are the options that --extra-node-info stands for, in its order.
+var nodeInfo = []string{"sockets-per-node", "cores-per-socket", "threads-per-core"}
 
 func checkMemory(_ *reader, v *Values, o *Option, text string) error {
 	m, err := tres.ParseMemory(text)
@@ -183,6 +180,9 @@ func checkNodes(_ *reader, v *Values, o *Option, text string) error {
 	if err != nil {
 		return bad
 	}
+	if strings.HasSuffix(text, "-") {
+		high = -1
+	}
 	if high != 0 && high < low {
 		return usage("Maximum node count %d is less than minimum node count %d", high, low)
 	}
@@ -190,38 +190,59 @@ func checkNodes(_ *reader, v *Values, o *Option, text string) error {
 	return nil
 }
 
+// nodeRange reads N, MIN-MAX, MIN- and -MAX, whose least is one node.
 func nodeRange(text string) (low, high int, err error) {
-	one := func(t string) (int, error) {
-		mul := 1
-		if n := len(t); n > 0 && strings.ContainsRune("kKmM", rune(t[n-1])) {
-			mul = 1024
-			if t[n-1]|0x20 == 'm' {
-				mul = 1024 * 1024
-			}
-			t = t[:n-1]
-		}
-		n, err := strconv.ParseUint(t, 10, 31)
-		if err != nil || n > uint64(math.MaxInt32/mul) {
-			return 0, fmt.Errorf("bad count %q", t)
-		}
-		return int(n) * mul, nil
-	}
 	a, b, both := strings.Cut(text, "-")
-	if low, err = one(a); err == nil && both {
-		high, err = one(b)
+	switch {
+	case !both:
+		low, err = nodeNumber(a)
+		return low, 0, err
+	case a == "":
+		high, err = nodeNumber(b)
+		return 1, high, err
+	}
+	if low, err = nodeNumber(a); err == nil && b != "" {
+		high, err = nodeNumber(b)
 	}
 	return low, high, err
 }
 
-// checkHosts reads --nodelist and --exclude; a value with a slash names a file.
+// nodeNumber reads a count with an optional k (1024) or m (1024*1024).
+func nodeNumber(text string) (int, error) {
+	digits, mul := text, 1
+	if n := len(text); n > 0 {
+		switch text[n-1] | 0x20 {
+		case 'k':
+			digits, mul = text[:n-1], 1024
+		case 'm':
+			digits, mul = text[:n-1], 1024*1024
+		}
+	}
+	n, err := strconv.ParseUint(digits, 10, 31)
+	if err != nil || n > uint64(math.MaxInt32/mul) {
+		return 0, fmt.Errorf("bad count %q", text)
+	}
+	return int(n) * mul, nil
+}
+
 func checkHosts(r *reader, v *Values, o *Option, text string) error {
 	if strings.Contains(text, "/") {
 		return readHosts(r, v, o, text)
 	}
 	if _, err := hostlist.ParseExpr(text); err != nil {
-		return invalid(o)
+		return badHosts(err)
 	}
 	return nil
+}
+
+// badHosts are the lines for host names that can't be read.
+func badHosts(err error) error {
+	e := &Error{Exit: ExitError}
+	if h, ok := errors.AsType[*hostlist.Error](err); ok && h.Diag != "" {
+		e.Lines = append(e.Lines, Line{Err, h.Diag})
+	}
+	e.Lines = append(e.Lines, Line{Fatal, "Invalid node list specified"})
+	return e
 }
 
 func checkNodefile(r *reader, v *Values, o *Option, text string) error {
@@ -231,19 +252,22 @@ func checkNodefile(r *reader, v *Values, o *Option, text string) error {
 // readHosts takes a file of host names and sets --nodelist or --exclude. The
 // names replace the path, so it also works where the file is not.
 func readHosts(r *reader, v *Values, o *Option, path string) error {
-	if r.in.ReadFile == nil {
-		return invalid(o)
-	}
-	data, err := r.in.ReadFile(path)
+	data, err := r.file(path)
 	if err != nil {
-		return &Error{Exit: ExitUsage, Lines: []Line{
-			{Err, "Could not open file " + path},
-			{Err, "Invalid --" + o.Long + " specification"},
+		e := &Error{Exit: ExitError, Lines: []Line{
+			{Err, "slurm_allocate_resources error opening file " + path + ", No such file or directory"},
 		}}
+		if o.Long == "nodefile" {
+			e.Exit, e.Lines = ExitUsage, append(e.Lines, Line{Err, "Invalid --nodefile node file"})
+		}
+		return e
 	}
 	hosts := strings.Join(strings.FieldsFunc(string(data), func(c rune) bool { return c == '\n' || c == ',' || c == ' ' || c == '\t' }), ",")
-	if _, err := hostlist.ParseExpr(hosts); err != nil || hosts == "" {
+	if hosts == "" {
 		return invalid(o)
+	}
+	if _, err := hostlist.ParseExpr(hosts); err != nil {
+		return badHosts(err)
 	}
 	if o.Long == "nodefile" {
 		list := find("nodelist")
@@ -285,7 +309,7 @@ func checkNice(_ *reader, v *Values, o *Option, text string) error {
 	}
 	const most = 2147483645
 	if n > most || n < -most {
-		return usage("Invalid nice value, must be between -%d and %d", most, most)
+		return usage("Invalid --nice value, out of range (+/- %d)", most)
 	}
 	v.num[o.index] = n
 	return nil

@@ -32,8 +32,11 @@ func checkExclusive(r *reader, _ *Values, o *Option, text string) error {
 }
 
 func checkDistribution(_ *reader, v *Values, o *Option, text string) error {
-	layout, packs, _ := strings.Cut(text, ",")
-	if packs != "" && !strings.EqualFold(packs, "pack") && !strings.EqualFold(packs, "nopack") {
+	layout, packs, listed := strings.Cut(text, ",")
+	if isPack(layout) && !listed {
+		return nil
+	}
+	if packs != "" && !isPack(packs) {
 		return invalid(o)
 	}
 	levels := strings.Split(layout, ":")
@@ -49,6 +52,11 @@ func checkDistribution(_ *reader, v *Values, o *Option, text string) error {
 				return invalid(o)
 			}
 			v.num[o.index] = int64(n)
+		case l == "plane" && i == 0:
+			return &Error{Exit: ExitUsage, Lines: []Line{
+				{Err, "Invalid plane size or size not specified"},
+				{Err, "Invalid --distribution specification"},
+			}}
 		case l == "block", l == "cyclic", l == "*":
 		case l == "arbitrary" && i == 0:
 		case l == "fcyclic" && i > 0:
@@ -59,11 +67,15 @@ func checkDistribution(_ *reader, v *Values, o *Option, text string) error {
 	return nil
 }
 
+func isPack(word string) bool {
+	return strings.EqualFold(word, "pack") || strings.EqualFold(word, "nopack")
+}
+
 func checkGresFlags(_ *reader, _ *Values, o *Option, text string) error {
 	known := []string{"disable-binding", "enforce-binding", "one-task-per-sharing", "multiple-tasks-per-sharing", "allow-task-sharing"}
 	for _, f := range strings.Split(strings.ToLower(text), ",") {
 		if !slices.Contains(known, f) {
-			return invalid(o)
+			return usage("Invalid --%s specification: %s", o.Long, f)
 		}
 	}
 	return nil
@@ -202,7 +214,7 @@ func checkSignal(_ *reader, v *Values, o *Option, text string) error {
 	}
 	if timed {
 		n, err := strconv.ParseUint(at, 10, 16)
-		if err != nil {
+		if err != nil && at != "" {
 			return invalid(o)
 		}
 		sig.Seconds = int(n)
@@ -213,33 +225,33 @@ func checkSignal(_ *reader, v *Values, o *Option, text string) error {
 }
 
 // checkSwitches reads n[@time] and keeps the count; SwitchWait has the time.
-func checkSwitches(_ *reader, v *Values, o *Option, text string) error {
-	count, wait, timed := strings.Cut(text, "@")
-	n, err := strconv.ParseUint(count, 10, 31)
-	if err != nil {
-		return invalid(o)
-	}
-	if timed {
-		if _, ok := limitMinutes(wait); !ok {
-			return invalid(o)
-		}
-	}
-	v.num[o.index] = int64(n)
-	return nil
+func checkSwitches(_ *reader, v *Values, o *Option, text string) (err error) {
+	count, _, _ := strings.Cut(text, "@") // a time that is none counts as not given
+	v.num[o.index], err = number(o, count, 0)
+	return err
 }
 
-func checkTresPerTask(_ *reader, _ *Values, _ *Option, text string) error {
+// checkTresPerTask refuses what no task can be given, and lets cpu=N stand for
+// --cpus-per-task.
+func checkTresPerTask(_ *reader, v *Values, _ *Option, text string) error {
+	v.cpusOfTask = 0
 	for _, item := range strings.Split(text, ",") {
-		name, _, ok := strings.Cut(item, "=")
+		name, count, ok := strings.Cut(item, "=")
 		if !ok {
-			name, _, _ = strings.Cut(item, ":")
+			name, count, _ = strings.Cut(item, ":")
 		}
 		kind, _, _ := strings.Cut(strings.ToLower(name), "/")
 		switch kind {
 		case "mem", "energy", "node", "billing", "fs", "vmem", "pages", "bb":
-			return failure("Invalid TRES for --tres-per-task: %s", kind)
+			return fatal("Invalid TRES for --tres-per-task: %s", kind)
 		case "":
-			return failure("Invalid TRES for --tres-per-task: %s", item)
+			return fatal("Invalid TRES for --tres-per-task: %s", item)
+		case "cpu":
+			n, err := strconv.ParseUint(count, 10, 31)
+			if err != nil || n == 0 {
+				return fatal("Invalid TRES for --tres-per-task: %s", item)
+			}
+			v.cpusOfTask = int64(n)
 		}
 	}
 	return nil
@@ -301,81 +313,6 @@ func (v *Values) SwitchWait() int64 {
 	}
 	minutes, _ := limitMinutes(wait) // checked when it was set
 	return minutes * 60
-}
-
-// verify checks options against each other, after all sources were read.
-// earlier are the components before this one.
-func (v *Values) verify(earlier []*Values) error {
-	if err := v.exclusiveSets(); err != nil {
-		return err
-	}
-	switch {
-	case v.Given("verbose") && v.Given("quiet"):
-		return failure("don't specify both --verbose (-v) and --quiet (-Q)")
-	case v.Given("gpus-per-node") && gresHasGPU(v.Str("gres")):
-		return fatal("--gpus-per-node and --gres=gpu are mutually exclusive.")
-	case v.Given("gpus-per-task") && !v.Given("gpus") && !v.Given("ntasks") && !v.Given("ntasks-per-node") && !v.Given("nodes"):
-		return fatal("--gpus-per-task or --tres-per-task used without either --gpus or -n/--ntasks is not allowed.")
-	case v.Given("gpus-per-socket") && !v.Given("sockets-per-node"):
-		return fatal("--gpus-per-socket option requires --sockets-per-node.")
-	case len(earlier) > 0 && (v.Given("array") || earlier[0].Given("array")):
-		return fatal("Job arrays and heterogeneous jobs may not be combined.")
-	}
-	if n := int(v.Num("ntasks")); v.Given("ntasks") && v.NodesMin > n {
-		notice := Line{Warning, fmt.Sprintf("can't run %d processes on %d nodes, setting nnodes to %d", n, v.NodesMin, n)}
-		if len(earlier) > 0 {
-			earlier[0].Notices = append(earlier[0].Notices, notice)
-		} else {
-			v.Notices = append(v.Notices, notice)
-		}
-		v.NodesMin = n
-		if v.NodesMax > n {
-			v.NodesMax = n
-		}
-	}
-	return v.refused()
-}
-
-// exclusiveSets lets an option of the command line, or else of the
-// environment, displace those that exclude it.
-func (v *Values) exclusiveSets() error {
-	for _, set := range []struct {
-		names []string
-		text  string
-	}{
-		{[]string{"mem", "mem-per-cpu", "mem-per-gpu"}, "--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive."},
-		{[]string{"cpus-per-task", "cpus-per-gpu"}, "--cpus-per-task and --cpus-per-gpu are mutually exclusive."},
-		{[]string{"exclusive", "oversubscribe"}, "--exclusive and --oversubscribe options are mutually exclusive."},
-		{[]string{"core-spec", "thread-spec"}, "--core-spec and --thread-spec are mutually exclusive."},
-	} {
-		var best Source
-		for _, n := range set.names {
-			best = max(best, v.Source(n))
-		}
-		given := 0
-		for _, n := range set.names {
-			switch {
-			case v.Source(n) == best && best != Unset:
-				given++
-			case best > Script:
-				v.clear(find(n))
-			}
-		}
-		if given > 1 && best == CommandLine {
-			return fatal("%s", set.text)
-		}
-	}
-	return nil
-}
-
-func gresHasGPU(gres string) bool {
-	for _, g := range splitList(gres) {
-		name, _, _ := strings.Cut(strings.TrimPrefix(g, "gres/"), ":")
-		if name == "gpu" {
-			return true
-		}
-	}
-	return false
 }
 
 // refused answers options under which the job would come out wrong.

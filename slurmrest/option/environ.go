@@ -233,11 +233,11 @@ func (e *environ) file(v *Values, sh Shell) error {
 		name = fmt.Sprintf("/proc/self/fd/%d", n)
 	}
 	if sh.ReadFile == nil {
-		return fatal("Can't open --export-file %s", v.Str("export-file"))
+		return failure("Could not open user environment file %s", v.Str("export-file"))
 	}
 	data, err := sh.ReadFile(name)
 	if err != nil {
-		return fatal("Can't open --export-file %s", v.Str("export-file"))
+		return failure("Could not open user environment file %s", v.Str("export-file"))
 	}
 	e.copy(sh.Environ, slurms)
 	e.copy(strings.Split(string(data), "\x00"), func(string) bool { return true })

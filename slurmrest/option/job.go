@@ -2,6 +2,7 @@ package option
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -46,16 +47,15 @@ func (v *Values) Job(s Submission) wire.JobDescMsg {
 		QOS:                    v.Str("qos"),
 		Reservation:            v.Str("reservation"),
 		SelinuxContext:         v.Str("context"),
-		StandardError:          v.Str("error"),
-		StandardInput:          v.Str("input"),
-		StandardOutput:         v.Str("output"),
+		StandardError:          v.stream("error"),
+		StandardInput:          v.stream("input"),
+		StandardOutput:         v.stream("output"),
 		TRESBind:               v.Str("tres-bind"),
 		Wckey:                  v.Str("wckey"),
 
 		Contiguous:           v.flag("contiguous"),
 		CoreSpecification:    v.count("core-spec"),
 		CoresPerSocket:       v.count("cores-per-socket"),
-		CPUsPerTask:          v.count("cpus-per-task"),
 		Deadline:             v.count("deadline"),
 		Hold:                 v.flag("hold"),
 		Immediate:            v.flag("immediate"),
@@ -97,10 +97,21 @@ func (v *Values) Job(s Submission) wire.JobDescMsg {
 			*into = []string{hosts}
 		}
 	}
+	if n := v.CPUsPerTask(); n > 0 {
+		j.CPUsPerTask = &n
+	}
 	v.size(&j)
 	v.resources(&j)
 	v.flags(&j)
 	return j
+}
+
+// stream is the file of a standard stream; none is no file at all.
+func (v *Values) stream(name string) string {
+	if file := v.Str(name); file != "none" {
+		return file
+	}
+	return "/dev/null"
 }
 
 // Join returns path seen from dir: path itself if it is absolute, dir if it is
@@ -112,7 +123,7 @@ func Join(dir, path string) string {
 	case strings.HasPrefix(path, "/"):
 		return path
 	}
-	return strings.TrimSuffix(dir, "/") + "/" + path
+	return dir + "/" + path
 }
 
 func (v *Values) flag(name string) *bool {
@@ -145,16 +156,47 @@ func (v *Values) wireMinutes(name string) wire.Num {
 	return v.wireNum(name)
 }
 
+// CPUsPerTask is --cpus-per-task, or what --tres-per-task says of CPUs; 0 if
+// neither was given.
+func (v *Values) CPUsPerTask() int64 {
+	if v.Given("cpus-per-task") {
+		return v.Num("cpus-per-task")
+	}
+	return v.cpusOfTask
+}
+
 // Tasks returns the number of tasks that the options ask for, 0 if they leave
-// it open: --ntasks, or a fixed number of nodes times the tasks on each.
+// it open: --ntasks, or as many as the GPUs take, or a fixed number of nodes
+// times the tasks, sockets, cores and threads asked of each, as sbatch does.
 func (v *Values) Tasks() int64 {
 	switch {
 	case v.Given("ntasks"):
 		return v.Num("ntasks")
-	case v.NodesMin > 0 && (v.NodesMax == 0 || v.NodesMax == v.NodesMin):
-		return int64(v.NodesMin) * max(1, v.Num("ntasks-per-node"))
+	case v.Given("gpus") && v.Given("ntasks-per-gpu"):
+		return gpuCount(v.Str("gpus")) * v.Num("ntasks-per-gpu")
+	case v.Given("gpus") && v.Given("gpus-per-task"):
+		return gpuCount(v.Str("gpus")) / max(1, gpuCount(v.Str("gpus-per-task")))
+	case (v.NodesMin > 0 || v.Given("extra-node-info")) && (v.NodesMax == 0 || v.NodesMax == v.NodesMin):
+		n := max(1, int64(v.NodesMin)) * max(1, v.Num("ntasks-per-node"))
+		for _, level := range nodeInfo {
+			n *= max(1, v.Num(level))
+		}
+		return min(n, math.MaxInt32)
 	}
 	return 0
+}
+
+// gpuCount is the number of GPUs in a list such as a100:2,h100:1.
+func gpuCount(list string) int64 {
+	var sum int64
+	for _, g := range splitList(list) {
+		n, err := strconv.ParseInt(g[strings.LastIndexByte(g, ':')+1:], 10, 32)
+		if err != nil {
+			n = 1
+		}
+		sum += max(0, n)
+	}
+	return sum
 }
 
 func (v *Values) size(j *wire.JobDescMsg) {
@@ -162,10 +204,15 @@ func (v *Values) size(j *wire.JobDescMsg) {
 	if tasks > 0 {
 		j.Tasks = &tasks
 	}
-	if n := max(tasks, 1) * max(v.Num("cpus-per-task"), 1); n > 1 {
+	overcommit, perTask := v.Given("overcommit"), max(v.CPUsPerTask(), 1)
+	switch n := max(tasks, 1) * perTask; {
+	case overcommit:
+		n = int64(max(v.NodesMin, 1))
+		j.MinimumCPUs = &n
+	case n > 1:
 		j.MinimumCPUs = &n
 	}
-	if n := max(v.Num("ntasks-per-node"), 1) * max(v.Num("cpus-per-task"), 1); n > max(v.Num("mincpus"), 1) {
+	if n := max(v.Num("ntasks-per-node"), 1) * perTask; n > max(v.Num("mincpus"), 1) && !overcommit {
 		j.MinimumCPUsPerNode = &n
 	}
 	if v.NodesMin > 0 {
@@ -182,12 +229,13 @@ func (v *Values) size(j *wire.JobDescMsg) {
 			}
 		}
 	}
-	if info := v.Str("extra-node-info"); info != "" {
-		fields := []**int64{&j.SocketsPerNode, &j.CoresPerSocket, &j.ThreadsPerCore}
-		for i, part := range strings.Split(info, ":") {
-			if n, err := strconv.ParseInt(part, 10, 32); err == nil { // "*" is no number
-				*fields[i] = &n
-			}
+	for _, h := range splitList(strings.ToLower(v.Str("hint"))) {
+		one := int64(1)
+		switch h {
+		case "nomultithread":
+			j.ThreadsPerCore = &one
+		case "memory_bound":
+			j.CoresPerSocket, j.ThreadsPerCore = &one, &one
 		}
 	}
 }
@@ -213,7 +261,7 @@ func (v *Values) resources(j *wire.JobDescMsg) {
 			out = []string{"NONE"}
 		}
 		if j.TRESPerNode != "" {
-			out = append(out, j.TRESPerNode)
+			out = append([]string{j.TRESPerNode}, out...)
 		}
 		j.TRESPerNode = strings.Join(out, ",")
 	}
@@ -222,6 +270,9 @@ func (v *Values) resources(j *wire.JobDescMsg) {
 		perTask = append(perTask, fmt.Sprintf("cpu=%d", v.Num("cpus-per-task")))
 	}
 	for _, g := range splitList(v.Str("gpus-per-task")) {
+		if g == "0" {
+			continue
+		}
 		if kind, n, typed := strings.Cut(g, ":"); typed {
 			perTask = append(perTask, "gres/gpu:"+kind+"="+n)
 		} else {
@@ -244,7 +295,25 @@ func (v *Values) resources(j *wire.JobDescMsg) {
 	if b := v.Str("gpu-bind"); b != "" && j.TRESBind == "" {
 		j.TRESBind = "gres/gpu:" + b
 	}
+	if j.TRESBind == "" {
+		j.TRESBind = v.impliedBind()
+	}
 	j.MemoryBinding = v.Str("mem-bind")
+}
+
+// impliedBind is the binding that GPUs asked for by the task bring along.
+func (v *Values) impliedBind() string {
+	n := gpuCount(v.Str("gpus-per-task"))
+	for _, item := range splitList(v.Str("tres-per-task")) {
+		if g, ok := strings.CutPrefix(item, "gres/gpu"); ok {
+			g = strings.ReplaceAll(strings.TrimLeft(g, ":="), "=", ":")
+			n += gpuCount(g)
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("gres/gpu:per_task:%d", n)
 }
 
 func (v *Values) flags(j *wire.JobDescMsg) {

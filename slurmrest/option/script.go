@@ -49,53 +49,53 @@ var (
 // directives reads the #SBATCH and #BURST lines of a script, component by
 // component, and after them those of PBS or LSF unless they are ignored. name
 // is the script's in messages.
-func directives(body []byte, name string, ignorePBS bool) (components [][]setting, notices []Line, err error) {
+func directives(body []byte, name string, ignorePBS bool) (components []component, notices []Line, err error) {
 	d := scanDirectives(body, name)
 	if d.err != nil {
 		return nil, nil, d.err
 	}
 	d.endComponent()
-	for _, words := range d.words {
-		set, err := directiveWords(words, sets[Sbatch]())
-		if err != nil {
-			return nil, nil, err
+	for i, words := range d.words {
+		c := directiveWords(words, sets[Sbatch]())
+		if c.err == nil {
+			ours := directiveWords(d.burst[i], burstSet())
+			c = component{append(c.settings, ours.settings...), ours.err}
 		}
-		components = append(components, set)
+		components = append(components, c)
 	}
-	for i, words := range d.burst {
-		set, err := directiveWords(words, burstSet())
-		if err != nil {
-			return nil, nil, err
-		}
-		components[i] = append(components[i], set...)
-	}
-	if !ignorePBS {
+	if first := &components[0]; !ignorePBS && first.err == nil {
 		foreign, err := foreignDirectives(body, name)
-		if err != nil {
-			return nil, nil, err
-		}
-		components[0] = append(components[0], foreign...)
+		first.settings, first.err = append(first.settings, foreign...), err
 	}
 	return components, d.notices, nil
 }
 
-func directiveWords(words []string, set *Set) ([]setting, error) {
-	out := make([]setting, 0, len(words))
+// component is what one part of a heterogeneous job sets, in order, and the
+// fault of spelling that ended the reading: sbatch finds a bad value before it
+// if the value comes first.
+type component struct {
+	settings []setting
+	err      error
+}
+
+func directiveWords(words []string, set *Set) component {
+	c := component{settings: make([]setting, 0, len(words))}
 	sc := set.Scan(words, false)
 	for {
 		w, ok, err := sc.Next()
 		if err != nil {
-			return nil, Misspelled(err, "sbatch", ExitUsage)
+			c.err = Misspelled(err, "sbatch", ExitUsage)
+			return c
 		}
 		if !ok {
 			break
 		}
-		out = append(out, setting{table[w.Key], w})
+		c.settings = append(c.settings, setting{table[w.Key], w})
 	}
 	if rest := sc.Rest(); len(rest) > 0 {
-		return nil, strayWord(rest[0])
+		c.err = strayWord(rest[0])
 	}
-	return out, nil
+	return c
 }
 
 // strayWord refuses text that is no option. Slurm's sentence comes first; a
@@ -122,6 +122,7 @@ type scan struct {
 
 	now, nowBurst []string
 	slurm         bool // #SLURM was complained about
+	packjob       bool // the old separator was
 }
 
 func (d *scan) endComponent() {
@@ -175,7 +176,8 @@ func (d *scan) line(line []byte, number int) {
 		}
 		rest = left
 		if first && into == &d.now && (word == "hetjob" || word == "packjob") {
-			if word == "packjob" {
+			if word == "packjob" && !d.packjob {
+				d.packjob = true
 				d.notices = append(d.notices, Line{Warning,
 					`The "packjob" component separator is deprecated. Please use "hetjob" instead.`})
 			}

@@ -1,6 +1,7 @@
 package option
 
 import (
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -42,6 +43,8 @@ type Values struct {
 	Signal             Signal
 	Verbose            int
 
+	cpusOfTask int64 // --tres-per-task=cpu=N
+
 	src []Source
 	raw []string
 	num []int64
@@ -77,11 +80,13 @@ func (v *Values) component() *Values {
 
 func (v *Values) clear(o *Option) {
 	v.src[o.index], v.raw[o.index], v.num[o.index] = Unset, "", 0
-	if o.Long == "nodes" {
+	switch o.Long {
+	case "nodes":
 		v.NodesMin, v.NodesMax, v.NodesList = 0, 0, ""
-	}
-	if o.Long == "signal" {
+	case "signal":
 		v.Signal = Signal{}
+	case "tres-per-task":
+		v.cpusOfTask = 0
 	}
 }
 
@@ -114,6 +119,14 @@ type reader struct {
 	in     *Input
 	source Source
 	value  string // what is kept of the value; a check may put its meaning here
+}
+
+// file reads a file that an option names.
+func (r *reader) file(path string) ([]byte, error) {
+	if r.in.ReadFile == nil {
+		return nil, fs.ErrNotExist
+	}
+	return r.in.ReadFile(path)
 }
 
 // setting is an option met somewhere, not yet checked.
@@ -242,6 +255,7 @@ type Early struct {
 	Wrap                 string
 	HasWrap              bool
 	IgnorePBS            bool
+	Chdir                bool // --chdir was given
 	Autocomplete         string
 	Rest                 []string // script or command, and its arguments
 }
@@ -271,6 +285,8 @@ func First(t Tool, args []string, getenv func(string) string) (Early, error) {
 				e.Quiet = true
 			case "ignore-pbs":
 				e.IgnorePBS = true
+			case "chdir":
+				e.Chdir = true
 			case "autocomplete":
 				e.Autocomplete = s.w.Value
 			case "wrap":
@@ -305,7 +321,7 @@ func Parse(in Input) ([]*Values, error) {
 	if err != nil {
 		return nil, err
 	}
-	var script [][]setting
+	var script []component
 	var notices []Line
 	if in.Tool == Sbatch && in.Body != nil {
 		if script, notices, err = directives(in.Body, in.Name, ignoresPBS(&in, cli)); err != nil {
@@ -320,8 +336,11 @@ func Parse(in Input) ([]*Values, error) {
 		}
 		r := &reader{in: &in, source: Script}
 		if i < len(script) {
-			if err := r.apply(v, script[i]); err != nil {
+			if err := r.apply(v, script[i].settings); err != nil {
 				return nil, err
+			}
+			if script[i].err != nil {
+				return nil, script[i].err
 			}
 		}
 		r.source = Environment
