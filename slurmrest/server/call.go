@@ -28,8 +28,11 @@ type call struct {
 	r        *http.Request
 	v        *version.Version
 	db       bool // under /slurmdb
+	own      bool // under /sbatchd
 	who      auth.Identity
 	sparse   bool
+	mime     string // of the answer
+	yaml     bool
 	errors   []wire.Error
 	warnings []wire.Warning
 }
@@ -60,7 +63,7 @@ func (c *call) read(into wire.Target) bool {
 	if !ok {
 		return false
 	}
-	res, err := wire.Read(body, into)
+	res, err := wire.ReadFormer(body, into, c.v.Former())
 	if err != nil {
 		text(c.w, errno.RESTFailParsing)
 		return false
@@ -100,13 +103,12 @@ func (c *call) body() ([]byte, bool) {
 	if len(buf) == 0 {
 		return nil, true
 	}
-	switch e := contentType(c.r.Header.Get("Content-Type")); e {
-	case errno.Success:
-		return buf, true
-	default:
-		text(c.w, e)
+	json, err := asJSON(buf, c.r.Header.Get("Content-Type"))
+	if err != nil {
+		text(c.w, numberOf(err))
 		return nil, false
 	}
+	return json, true
 }
 
 // text answers as the router does: plain text, and the connection is closed.
@@ -132,6 +134,9 @@ func (c *call) reply(payload func(b []byte) []byte) {
 		b = payload(b)
 	}
 	b = append(c.envelope(b), '}')
+	if c.yaml {
+		b = wire.AppendYAML(nil, b)
+	}
 	code := http.StatusOK
 	if len(c.errors) > 0 {
 		code = status(errno.Errno(c.errors[len(c.errors)-1].ErrorNumber))
@@ -147,7 +152,7 @@ func (c *call) reply(payload func(b []byte) []byte) {
 
 func (c *call) header(code int) {
 	h := c.w.Header()
-	h.Set("Content-Type", "application/json")
+	h.Set("Content-Type", c.mime)
 	if code == http.StatusTooManyRequests {
 		h.Set("Retry-After", "1")
 	}
@@ -167,20 +172,16 @@ func (c *call) record(b []byte, schema string, v wire.Value) []byte {
 	return c.v.Rewrite(b, wire.Append(nil, v), schema)
 }
 
-// list answers 200 with a list of records, written as they come.
+// list answers 200 with a list of records, written as they come: an answer of any
+// length takes one buffer.
 func (c *call) list(key, schema string, records iter.Seq[wire.Value], tail func(b []byte) []byte) {
 	c.header(http.StatusOK)
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	b := append((*buf)[:0], '{', '"')
-	b = append(append(b, key...), '"', ':', '[')
-	first := true
+	l := lister{call: c, key: key, schema: schema}
+	b := l.open((*buf)[:0])
 	for v := range records {
-		if !first {
-			b = append(b, ',')
-		}
-		first = false
-		b = c.record(b, schema, v)
+		b = l.record(b, v)
 		if len(b) >= flushSize {
 			if _, err := c.w.Write(b); err != nil {
 				return
@@ -188,12 +189,7 @@ func (c *call) list(key, schema string, records iter.Seq[wire.Value], tail func(
 			b = b[:0]
 		}
 	}
-	b = append(b, ']', ',')
-	if tail != nil {
-		b = tail(b)
-	}
-	b = append(c.envelope(b), '}')
-	c.w.Write(b) //nolint:errcheck // the client is gone
+	c.w.Write(l.close(b, tail)) //nolint:errcheck // the client is gone
 	if cap(b) <= 1<<20 {
 		*buf = b
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"github.com/sbatchd/sbatchd/partitions/hostlist"
 	"github.com/sbatchd/sbatchd/partitions/tres"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
 	"github.com/sbatchd/sbatchd/sbatchd/queue"
@@ -22,11 +23,11 @@ func getNodes(c *call) {
 	if !c.since() {
 		return
 	}
-	c.list("nodes", "node", nodes(c.s.cfg.Controller.Snapshot()), c.now("last_update"))
+	s := c.s.cfg.Controller.Snapshot()
+	c.list("nodes", "node", nodes(s, c.memberships(s)), c.now("last_update"))
 }
 
-func nodes(s *state.State) iter.Seq[wire.Value] {
-	member := memberships(s)
+func nodes(s *state.State, member map[string][]string) iter.Seq[wire.Value] {
 	return func(yield func(wire.Value) bool) {
 		for n := range s.Nodes() {
 			if !yield(nodeOf(s, n, member[n.Name])) {
@@ -36,10 +37,14 @@ func nodes(s *state.State) iter.Seq[wire.Value] {
 	}
 }
 
-// memberships lists each node's partitions.
-func memberships(s *state.State) map[string][]string {
+// memberships lists each node's partitions: all of them over REST as in Slurm,
+// those the caller sees to our own commands without flags=ALL.
+func (c *call) memberships(s *state.State) map[string][]string {
 	m := map[string][]string{}
 	for _, p := range s.Config.Partitions {
+		if c.sparse && !c.flagged("ALL") && !c.shown(p) {
+			continue
+		}
 		for _, name := range p.NodeNames() {
 			m[name] = append(m[name], p.Name)
 		}
@@ -58,7 +63,7 @@ func getNode(c *call) {
 		return
 	}
 	c.list("nodes", "node", func(yield func(wire.Value) bool) {
-		yield(nodeOf(s, n, memberships(s)[name]))
+		yield(nodeOf(s, n, c.memberships(s)[name]))
 	}, c.now("last_update"))
 }
 
@@ -69,6 +74,25 @@ func postNode(c *call) {
 	if !c.read(&m) {
 		return
 	}
+	c.updateNodes([]string{name}, &m, "_update_node")
+}
+
+// postNodes answers POST /nodes: the same for the nodes that the body names.
+func postNodes(c *call) {
+	var m wire.UpdateNodeMsg
+	if !c.read(&m) {
+		return
+	}
+	names, err := hostlist.Parse(strings.Join(m.Name, ","))
+	if err != nil || len(names) == 0 {
+		c.fail(errno.InvalidNodeName, "Failure to update node "+or(strings.Join(m.Name, ","), "(null)"), "_update_nodes")
+		c.reply(nil)
+		return
+	}
+	c.updateNodes(names, &m, "_update_nodes")
+}
+
+func (c *call) updateNodes(names []string, m *wire.UpdateNodeMsg, source string) {
 	for _, field := range m.GivenFields() {
 		if !slices.Contains([]string{"state", "reason", "name", "reason_uid"}, field) {
 			c.warn(fmt.Sprintf("Field %q of a node can not be changed", field), "#/"+field+"/")
@@ -78,11 +102,14 @@ func postNode(c *call) {
 	if len(states) == 0 {
 		states = []string{""}
 	}
-	for _, st := range states {
-		err := c.s.cfg.Controller.UpdateNode(c.r.Context(), c.who, name, queue.NodeChange{State: st, Reason: m.Reason})
-		if err != nil {
-			c.fail(notAdmin(err), "Failure to update node "+name, "_update_node")
-			break
+	for _, name := range names {
+		for _, st := range states {
+			err := c.s.cfg.Controller.UpdateNode(c.r.Context(), c.who, name, queue.NodeChange{State: st, Reason: m.Reason})
+			if err != nil {
+				c.fail(notAdmin(err), "Failure to update node "+name, source)
+				c.reply(nil)
+				return
+			}
 		}
 	}
 	c.reply(nil)
@@ -119,6 +146,9 @@ func nodeOf(s *state.State, n *node.Node, partitions []string) *wire.Node {
 	}
 	if cfg := s.Config.Node(n.Name); cfg != nil {
 		r.Address, r.Hostname = or(cfg.Addr, n.Name), or(cfg.HostName, n.Name)
+		if cfg.Port > 0 {
+			r.Port = int64(cfg.Port)
+		}
 		if cfg.Sockets*cfg.CoresPerSocket*cfg.ThreadsPerCore == n.CPUs {
 			r.Boards, r.Sockets = int64(max(1, cfg.Boards)), int64(cfg.Sockets)
 			r.Cores, r.Threads = int64(cfg.CoresPerSocket), int64(cfg.ThreadsPerCore)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sbatchd/sbatchd/slurmrest/errno"
 	"github.com/sbatchd/sbatchd/slurmrest/version"
+	"github.com/sbatchd/sbatchd/slurmrest/wire"
 	"github.com/sbatchd/sbatchd/slurmrest/wire/spec"
 )
 
@@ -17,75 +18,137 @@ import (
 type endpoint struct {
 	method, path string
 	handle       func(*call)
+	since        int // the first version that has it, v0.0.N; 0: every one
 }
+
+const (
+	get    = http.MethodGet
+	post   = http.MethodPost
+	remove = http.MethodDelete
+)
 
 // slurm are the operations below /slurm/V; the ones asked most come first.
 var slurm = []endpoint{
-	{http.MethodPost, "/job/submit", submitJob},
-	{http.MethodGet, "/jobs", getJobs},
-	{http.MethodGet, "/jobs/state", getJobsState},
-	{http.MethodGet, "/job/{job_id}", getJob},
-	{http.MethodPost, "/job/{job_id}", postJob},
-	{http.MethodDelete, "/job/{job_id}", deleteJob},
-	{http.MethodDelete, "/jobs", deleteJobs},
-	{http.MethodPost, "/jobs/requeue", requeueJobs},
-	{http.MethodGet, "/job/{job_id}/requeue", requeueJob},
-	{http.MethodGet, "/nodes", getNodes},
-	{http.MethodGet, "/node/{node_name}", getNode},
-	{http.MethodPost, "/node/{node_name}", postNode},
-	{http.MethodGet, "/partitions", getPartitions},
-	{http.MethodGet, "/partition/{partition_name}", getPartition},
-	{http.MethodGet, "/ping", getPing},
-	{http.MethodGet, "/diag", getDiag},
-	{http.MethodGet, "/licenses", getLicenses},
-	{http.MethodGet, "/reconfigure", getReconfigure},
+	{post, "/job/submit", submitJob, 0},
+	{get, "/jobs", getJobs, 0},
+	{get, "/jobs/state", getJobsState, 0},
+	{get, "/job/{job_id}", getJob, 0},
+	{post, "/job/{job_id}", postJob, 0},
+	{remove, "/job/{job_id}", deleteJob, 0},
+	{remove, "/jobs", deleteJobs, 0},
+	{post, "/jobs/requeue", requeueJobs, 45},
+	{get, "/job/{job_id}/requeue", requeueJob, 45},
+	{post, "/job/allocate", allocateJob, 41},
+	{get, "/nodes", getNodes, 0},
+	{post, "/nodes", postNodes, 42},
+	{get, "/node/{node_name}", getNode, 0},
+	{post, "/node/{node_name}", postNode, 0},
+	{remove, "/node/{node_name}", deleteNode, 0},
+	{post, "/new/node", createNode, 44},
+	{get, "/partitions", getPartitions, 0},
+	{post, "/partitions", postPartitions, 45},
+	{get, "/partition/{partition_name}", getPartition, 0},
+	{remove, "/partition/{partition_name}", deletePartition, 45},
+	{get, "/reservations", getReservations, 0},
+	{post, "/reservations", postReservations, 43},
+	{post, "/reservation", postReservation, 43},
+	{get, "/reservation/{reservation_name}", getReservation, 0},
+	{remove, "/reservation/{reservation_name}", deleteReservation, 43},
+	{get, "/resources/{job_id}", getResources, 44},
+	{get, "/conf", getConf, 45},
+	{get, "/ping", getPing, 0},
+	{get, "/diag", getDiag, 0},
+	{get, "/licenses", getLicenses, 0},
+	{get, "/reconfigure", getReconfigure, 0},
+	{get, "/shares", notBuilt, 0},
 }
 
 // slurmdb are the operations below /slurmdb/V.
 var slurmdb = []endpoint{
-	{http.MethodGet, "/jobs", getDBJobs},
-	{http.MethodGet, "/job/{job_id}", getDBJob},
-	{http.MethodGet, "/ping", getDBPing},
+	{get, "/jobs", getDBJobs, 0},
+	{post, "/jobs", notBuilt, 44},
+	{get, "/job/{job_id}", getDBJob, 0},
+	{post, "/job/{job_id}", notBuilt, 44},
+	{get, "/ping", getDBPing, 42},
+	{get, "/diag", notBuilt, 0},
+	{get, "/conf", notBuilt, 45},
+	{get, "/config", notBuilt, 0},
+	{post, "/config", notBuilt, 0},
+	{get, "/tres", notBuilt, 0},
+	{post, "/tres", notBuilt, 0},
+	{get, "/instance", notBuilt, 0},
+	{get, "/instances", notBuilt, 0},
+	{get, "/accounts", notBuilt, 0},
+	{post, "/accounts", notBuilt, 0},
+	{post, "/accounts_association", notBuilt, 0},
+	{get, "/account/{account_name}", notBuilt, 0},
+	{remove, "/account/{account_name}", notBuilt, 0},
+	{get, "/association", notBuilt, 0},
+	{remove, "/association", notBuilt, 0},
+	{get, "/associations", notBuilt, 0},
+	{post, "/associations", notBuilt, 0},
+	{remove, "/associations", notBuilt, 0},
+	{get, "/users", notBuilt, 0},
+	{post, "/users", notBuilt, 0},
+	{post, "/users_association", notBuilt, 0},
+	{get, "/user/{name}", notBuilt, 0},
+	{remove, "/user/{name}", notBuilt, 0},
+	{get, "/qos", notBuilt, 0},
+	{post, "/qos", notBuilt, 0},
+	{get, "/qos/{qos}", notBuilt, 0},
+	{remove, "/qos/{qos}", notBuilt, 0},
+	{get, "/clusters", notBuilt, 0},
+	{post, "/clusters", notBuilt, 0},
+	{get, "/cluster/{cluster_name}", notBuilt, 0},
+	{remove, "/cluster/{cluster_name}", notBuilt, 0},
+	{get, "/wckeys", notBuilt, 0},
+	{post, "/wckeys", notBuilt, 0},
+	{get, "/wckey/{id}", notBuilt, 0},
+	{remove, "/wckey/{id}", notBuilt, 0},
 }
 
 // burst are the operations below /sbatchd/v1, one for each word of sburst.
 var burst = []endpoint{
-	{http.MethodGet, "/pools", getPools},
-	{http.MethodGet, "/offers", getOffers},
-	{http.MethodGet, "/leaks", getLeaks},
-	{http.MethodGet, "/logs/{job_id}", getLogs},
-	{http.MethodGet, "/bill/{job_id}", getBill},
-	{http.MethodGet, "/checkpoints/{job_id}", getCheckpoints},
-	{http.MethodGet, "/explain/{job_id}", getExplain},
-	{http.MethodGet, "/script/{job_id}", getScript},
-	{http.MethodPost, "/reclaim/{node_name}", postReclaim},
-	{http.MethodPost, "/token", postToken},
-	{http.MethodGet, "/config", getConfig},
+	{get, "/pools", getPools, 0},
+	{get, "/offers", getOffers, 0},
+	{get, "/leaks", getLeaks, 0},
+	{get, "/logs/{job_id}", getLogs, 0},
+	{get, "/bill/{job_id}", getBill, 0},
+	{get, "/checkpoints/{job_id}", getCheckpoints, 0},
+	{get, "/explain/{job_id}", getExplain, 0},
+	{get, "/script/{job_id}", getScript, 0},
+	{post, "/job/{job_id}", postJob, 0}, // tasks of an array too, which Slurm's own can't
+	{post, "/reclaim/{node_name}", postReclaim, 0},
+	{post, "/token", postToken, 0},
+	{get, "/config", getConfig, 0},
 }
 
 func (s *Server) routes() http.Handler {
 	r := mux.NewRouter().SkipClean(true)
 	for _, v := range version.Served() {
-		s.mount(r, "/slurm/"+v.Name, slurm, v, false)
-		s.mount(r, "/slurmdb/"+v.Name, slurmdb, v, true)
+		s.mount(r, "/slurm/"+v.Name, slurm, v, ofSlurm)
+		s.mount(r, "/slurmdb/"+v.Name, slurmdb, v, ofSlurmdb)
 	}
-	s.mount(r, "/sbatchd/v1", burst, version.Served()[0], false)
+	s.mount(r, "/sbatchd/v1", burst, version.Served()[0], ofSbatchd)
 	r.HandleFunc("/healthz", s.healthz).Methods(http.MethodGet)
 	r.HandleFunc("/metrics", s.metrics).Methods(http.MethodGet)
 	s.openAPI = sync.OnceValues(s.document)
-	for _, path := range []string{"/openapi/v3", "/openapi", "/openapi.json"} {
-		r.HandleFunc(path, s.identified(serveOpenAPI, version.Served()[0], false)).Methods(http.MethodGet)
+	for _, path := range []string{"/openapi/v3", "/openapi", "/openapi.json", "/openapi.yaml"} {
+		r.HandleFunc(path, s.identified(serveOpenAPI, version.Served()[0], ofSlurm)).Methods(http.MethodGet)
 	}
-	unknown := s.identified(func(c *call) { text(c.w, errno.RESTUnknownURL) }, version.Served()[0], false)
+	unknown := s.identified(func(c *call) { text(c.w, errno.RESTUnknownURL) }, version.Served()[0], ofSlurm)
 	r.NotFoundHandler = unknown
 	r.MethodNotAllowedHandler = unknown
 	return trimmed(r)
 }
 
-func (s *Server) mount(r *mux.Router, prefix string, list []endpoint, v *version.Version, db bool) {
+func (s *Server) mount(r *mux.Router, prefix string, list []endpoint, v *version.Version, a api) {
 	sub := r.PathPrefix(prefix).Subrouter()
 	for _, e := range list {
-		sub.HandleFunc(e.path, s.identified(e.handle, v, db)).Methods(e.method)
+		if !v.Since(e.since) {
+			continue
+		}
+		sub.HandleFunc(e.path, s.identified(e.handle, v, a)).Methods(e.method)
 	}
 }
 
@@ -110,8 +173,18 @@ func trimmed(next http.Handler) http.Handler {
 	})
 }
 
+// api tells apart whose operation one is.
+type api uint8
+
+const (
+	ofSlurm api = iota
+	ofSlurmdb
+	ofSbatchd // always JSON
+)
+
 // identified finds out who asks before anything else is looked at.
-func (s *Server) identified(handle func(*call), v *version.Version, db bool) http.HandlerFunc {
+func (s *Server) identified(handle func(*call), v *version.Version, a api) http.HandlerFunc {
+	db, own := a == ofSlurmdb, a == ofSbatchd
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.served.requests.Add(1)
 		who, err := s.auth.Load().Identify(r)
@@ -121,43 +194,16 @@ func (s *Server) identified(handle func(*call), v *version.Version, db bool) htt
 			text(w, errno.RESTAuthFail)
 			return
 		}
-		if !acceptsJSON(r.Header) {
-			text(w, errno.HTTPUnknownAcceptMimeType)
-			return
-		}
-		handle(&call{s: s, w: w, r: r, v: v, db: db, who: who, sparse: v.Newest() && wantsSparse(r)})
-	}
-}
-
-// contentType says whether a body of that type can be read. Slurm answers a
-// body without a type with an unspecified error; a form is no description.
-func contentType(t string) errno.Errno {
-	t, _, _ = strings.Cut(t, ";")
-	switch strings.ToLower(strings.TrimSpace(t)) {
-	case "application/json", "application/jsonrequest":
-		return errno.Success
-	case "":
-		return errno.Unspecified
-	}
-	return errno.DataUnknownMimeType
-}
-
-// acceptsJSON reports whether the client takes JSON.
-func acceptsJSON(h http.Header) bool {
-	accept := h.Values("Accept")
-	if len(accept) == 0 {
-		return true
-	}
-	for _, line := range accept {
-		for one := range strings.SplitSeq(line, ",") {
-			one, _, _ = strings.Cut(one, ";")
-			switch strings.ToLower(strings.TrimSpace(one)) {
-			case "", "*/*", "application/*", "application/json", "application/jsonrequest", "text/plain", "text/*":
-				return true
+		c := &call{s: s, w: w, r: r, v: v, db: db, own: own, who: who, sparse: v.Newest() && wantsSparse(r), mime: "application/json"}
+		if !own {
+			var e errno.Errno
+			if c.mime, c.yaml, e = accepted(r.Header); e != errno.Success {
+				text(w, e)
+				return
 			}
 		}
+		handle(c)
 	}
-	return false
 }
 
 // document builds the OpenAPI document of what is served.
@@ -166,6 +212,9 @@ func (s *Server) document() ([]byte, error) {
 	for _, v := range version.Served() {
 		for prefix, list := range map[string][]endpoint{"/slurm/": slurm, "/slurmdb/": slurmdb} {
 			for _, e := range list {
+				if !v.Since(e.since) {
+					continue
+				}
 				served[e.method+" "+prefix+v.Name+e.path] = true
 			}
 		}
@@ -183,5 +232,8 @@ func serveOpenAPI(c *call) {
 		return
 	}
 	c.header(http.StatusOK)
+	if c.yaml {
+		doc = wire.AppendYAML(nil, doc)
+	}
 	c.w.Write(doc) //nolint:errcheck // the client is gone
 }

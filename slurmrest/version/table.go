@@ -7,6 +7,8 @@ var edits44 = []edit{
 	{"controller_ping", "mode", add, `"primary"`},
 
 	{"slurmdbd_ping", "status", drop, ""},
+	{"cluster_rec", "select_plugin", add, `""`},
+	{"reservation_info", "watts", add, `{"set":false,"infinite":false,"number":0}`},
 
 	{"stats_msg", "parts_packed", add, `0`},
 
@@ -18,6 +20,7 @@ var edits44 = []edit{
 	{"job_info", "job_resources.select_type", replace, `["CPU"]`},
 
 	{"node", "state", without, "POWER_DOWN_ASAP,POWER_DOWN_FORCE"},
+	{"node", "next_state_after_reboot", without, "POWER_DOWN_ASAP,POWER_DOWN_FORCE"},
 	{"node", "suspend_time", drop, ""},
 	{"node", "external_sensors", add, `{}`},
 	{"node", "power", add, `{}`},
@@ -43,6 +46,9 @@ var fields44 = map[string][]string{
 	"job_desc_msg": {"container_type", "cores_per_socket", "memory_update_delay", "memory_update_margin"},
 }
 
+// former44 are the fields of requests that went with v0.0.45.
+var former44 = map[string]string{"power_flags": ""}
+
 // edits43 are the further differences of v0.0.43 (Slurm 25.05).
 var edits43 = []edit{
 	{"job_info", "flags", without, "CONSOLIDATE_SEGMENTS,EXPEDITED_REQUEUE,SPREAD_SEGMENTS"},
@@ -50,7 +56,12 @@ var edits43 = []edit{
 	{"job_info", "step_id", drop, ""},
 	{"job_info", "submit_line", drop, ""},
 	{"node", "state", without, "BLOCKED,EXTERNAL"},
+	{"node", "next_state_after_reboot", without, "BLOCKED,EXTERNAL"},
 	{"job", "flags", without, "JOB_ALTERED"},
+	{"job", "state.current", without, "EXPEDITING"},
+	{"job", "steps[].state", without, "EXPEDITING"},
+	{"license", "Nodes", drop, ""},
+	{"user", "default.qos", drop, ""},
 }
 
 // edits42 are the further differences of v0.0.42 (Slurm 24.11).
@@ -67,6 +78,9 @@ var edits42 = []edit{
 	{"node", "topology", drop, ""},
 
 	{"partition_info", "topology", drop, ""},
+
+	{"cluster_rec", "flags", without, "DELETED"},
+	{"qos", "flags", without, "DELETED,PARTITION_QOS"},
 
 	{"job", "reservation.requested", drop, ""},
 	{"job", "segment_size", drop, ""},

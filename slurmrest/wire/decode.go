@@ -24,13 +24,16 @@ type Result struct {
 
 // Read reads a request body. The error is errno.RESTFailParsing where the text
 // is not JSON; what is JSON but not what Slurm expects is in the Result.
-func Read(body []byte, into Target) (Result, error) {
-	d := decoder{data: body}
-	if d.peek() == 0 && d.pos == len(body) {
+func Read(body []byte, into Target) (Result, error) { return ReadFormer(body, into, nil) }
+
+// ReadFormer reads the body of an older version, some of whose fields have
+// another name by now; "" stands for none.
+func ReadFormer(body []byte, into Target, former map[string]string) (Result, error) {
+	d := decoder{data: body, former: former}
+	if d.peek() == 0 && d.err == nil && d.pos == len(body) {
 		return Result{}, nil // no body: nothing given
 	}
-	into.decode(&d)
-	d.end()
+	into.decode(&d) // what follows the value is not looked at, as in Slurm
 	if d.err != nil {
 		return Result{}, fmt.Errorf("%w: at byte %d", errno.RESTFailParsing, d.pos)
 	}
@@ -65,14 +68,16 @@ func (d *decoder) first() error {
 // source is the path of the present value, as Slurm writes it: #/job/nodes/.
 func (d *decoder) source() string {
 	var b strings.Builder
-	b.WriteString("#/")
+	b.WriteByte('#')
 	for i, p := range d.path {
 		if p == nil && i < len(d.count) {
-			b.WriteString(strconv.Itoa(d.count[i] - 1))
+			fmt.Fprintf(&b, "[%d]", d.count[i]-1)
+			continue
 		}
-		b.Write(p)
 		b.WriteByte('/')
+		b.Write(p)
 	}
+	b.WriteByte('/')
 	return b.String()
 }
 
@@ -103,7 +108,7 @@ func (d *decoder) kinds() (openAPI, slurm string) {
 func (d *decoder) mismatch(openAPI, format, slurm string) {
 	_, got := d.kinds()
 	switch {
-	case slurm == "dictionary" && len(d.path) == 0:
+	case slurm == "dictionary":
 		d.skip()
 		d.refuse(errno.DataExpectedDict, "Rejecting "+got+" when dictionary expected")
 	default:
@@ -152,6 +157,10 @@ func clip(b []byte) []byte {
 // unknown passes a field that the schema doesn't have, with Slurm's warning.
 func (d *decoder) unknown(schema string) {
 	key := string(d.key)
+	if now, ok := d.former[key]; ok && now == "" {
+		d.skip()
+		return
+	}
 	_, kind := d.kinds()
 	d.skip()
 	if d.err != nil {
@@ -298,7 +307,11 @@ func (d *decoder) wrapper(v *NumFloat, n *int64) {
 	case '{':
 		d.wrapperObject(v, n)
 	case '[':
-		d.mismatch("object", "", "dictionary")
+		start := d.pos
+		d.skip()
+		if d.err == nil {
+			d.refuse(errno.DataConvFailed, fmt.Sprintf("Expected integer but got %s", clip(d.data[start:d.pos])))
+		}
 	default:
 		s, ok := d.scalar()
 		if !ok {
@@ -434,15 +447,26 @@ func (d *decoder) flags(v *[]string, allowed []string) {
 	switch d.peek() {
 	case '[', 'n', '"':
 		d.csv(&words)
+	case 't', 'f':
+		if !d.renamed(&words) {
+			d.notAList()
+			return
+		}
 	default:
-		_, kind := d.kinds()
-		d.skip()
-		d.refuse(errno.DataFlagsInvalidType, fmt.Sprintf("Expected list but got %s", kind))
+		d.notAList()
 		return
 	}
 	*v = nil
 next:
 	for _, w := range words {
+		if d.was == "exclusive" {
+			switch w {
+			case "true":
+				w = "none"
+			case "false":
+				continue
+			}
+		}
 		for _, a := range allowed {
 			if a == w || strings.EqualFold(a, w) {
 				*v = append(*v, a)
@@ -455,6 +479,27 @@ next:
 		}
 		d.refuse(errno.DataFlagsInvalid, fmt.Sprintf("Unknown flag %q", w))
 	}
+}
+
+// notAList refuses a value where a list of words should be.
+func (d *decoder) notAList() {
+	_, kind := d.kinds()
+	d.skip()
+	d.refuse(errno.DataFlagsInvalidType, fmt.Sprintf("Expected list but got %s", kind))
+}
+
+// renamed reads the boolean of a field that is a word of a list by now, such as
+// "oversubscribe":true; ok is false where the field was no such thing.
+func (d *decoder) renamed(words *[]string) bool {
+	if d.was == "" {
+		return false
+	}
+	var on bool
+	d.bool(&on)
+	if on {
+		*words = []string{d.was}
+	}
+	return true
 }
 
 // room makes space for the records of an answer's one long list, once the first

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"strconv"
 	"unicode/utf16"
@@ -11,7 +12,7 @@ import (
 var errSyntax = errors.New("not JSON")
 
 // maxDepth bounds nesting, as Slurm does.
-const maxDepth = 128
+const maxDepth = 32
 
 // decoder reads JSON and keeps what Slurm would say about it. A syntax error
 // sticks: every later call is a no-op.
@@ -23,6 +24,10 @@ type decoder struct {
 	key   []byte   // of the present member
 	path  [][]byte // names down to the present value; nil in a list
 	count []int    // elements seen, one for each open list or object
+	// former names the present field for those of an older version; was is the
+	// member's own name where it was another.
+	former map[string]string
+	was    string
 	// answer: read what a server says, which may know more words than we.
 	answer bool
 
@@ -38,17 +43,40 @@ func (d *decoder) fail() {
 	d.pos = len(d.data)
 }
 
-// peek skips blanks and returns the next byte, 0 at the end.
+// peek skips blanks and comments, which Slurm's reader knows, and returns the
+// next byte, 0 at the end.
 func (d *decoder) peek() byte {
 	for d.pos < len(d.data) {
 		switch c := d.data[d.pos]; c {
 		case ' ', '\t', '\n', '\r':
 			d.pos++
+		case '/':
+			d.comment()
 		default:
 			return c
 		}
 	}
 	return 0
+}
+
+// comment passes // to the end of its line, or /* to its end.
+func (d *decoder) comment() {
+	rest, end := d.data[d.pos:], ""
+	switch {
+	case bytes.HasPrefix(rest, []byte("//")):
+		end = "\n"
+	case bytes.HasPrefix(rest, []byte("/*")):
+		end = "*/"
+	default:
+		d.fail()
+		return
+	}
+	i := bytes.Index(rest[2:], []byte(end))
+	if i < 0 {
+		d.fail()
+		return
+	}
+	d.pos += 2 + i + len(end)
 }
 
 // open enters an object. Where the value is no object it is skipped and Slurm's
@@ -104,6 +132,11 @@ func (d *decoder) member() bool {
 	}
 	d.pos++
 	d.path = append(d.path, d.key)
+	if d.was = ""; len(d.former) > 0 {
+		if now := d.former[string(d.key)]; now != "" {
+			d.was, d.key = string(d.key), []byte(now)
+		}
+	}
 	return d.err == nil
 }
 
@@ -133,8 +166,9 @@ func (d *decoder) next(end byte) bool {
 	case *n == 0:
 	case c == ',':
 		d.pos++
-		if d.peek() == end {
-			d.fail()
+		if d.peek() == end { // Slurm's reader doesn't mind
+			d.pos++
+			d.count = d.count[:len(d.count)-1]
 			return false
 		}
 	default:

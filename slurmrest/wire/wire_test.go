@@ -119,7 +119,7 @@ func TestReadComplains(t *testing.T) {
 		{
 			`{"jobs":[{},{"mail_type":["NEVER"]}]}`,
 			wire.Result{Errors: []wire.Error{{
-				Description: `Unknown flag "NEVER"`, ErrorNumber: 9207, Error: "Data parser unable to parse invalid flag", Source: "#/jobs/1/mail_type/",
+				Description: `Unknown flag "NEVER"`, ErrorNumber: 9207, Error: "Data parser unable to parse invalid flag", Source: "#/jobs[1]/mail_type/",
 			}}},
 		},
 	}
@@ -153,14 +153,54 @@ func TestReadComplains(t *testing.T) {
 func TestReadRefusesOtherText(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
-		"{", "{bad", `{"a"}`, `{"a":}`, `{"a":1,}`, `{"a":1} x`, `{"a":01}`, `{"a":"` + "\n" + `"}`,
-		`{"a":tru}`, `{"a":[1,]}`, `{"a":1 "b":2}`, `{"a":"\x"}`, `{"a":"\u12"}`, `{'a':1}`, "{\"a\":1}\x00", `{"job":{"name":"x}`,
-		strings.Repeat(`{"a":[`, 200), `{"a":-}`, `{"a":1.}`, `{"a":1e}`, `{,}`, `name=x`,
+		"{", "{bad", `{"a"}`, `{"a":}`, `{"a":01}`, `{"a":"` + "\n" + `"}`,
+		`{"a":tru}`, `{"a":1 "b":2}`, `{"a":"\x"}`, `{"a":"\u12"}`, `{'a':1}`, "\ufeff{}", `/{}`, `{"job":{"name":"x}`,
+		strings.Repeat(`{"a":[`, 200), `{"job":` + strings.Repeat(`[`, 60) + strings.Repeat(`]`, 60) + `}`, `{"a":-}`, `{"a":1.}`, `{"a":1e}`, `{,}`, `name=x`,
 	} {
 		var req wire.JobSubmitReq
 		if _, err := wire.Read([]byte(body), &req); !errors.Is(err, errno.RESTFailParsing) {
 			t.Errorf("%q: error %v", body, err)
 		}
+	}
+}
+
+// What Slurm's reader takes beyond JSON: comments, a comma too many, anything
+// behind the value.
+func TestReadTakesWhatSlurmTakes(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		`{"script":"a",}`, `{"script":"a"} x`, "{\"script\":\"a\"}\x00", `/* c */ {"script":"a" /* d */}`, "{// e\n\"script\":\"a\"}",
+	} {
+		var req wire.JobSubmitReq
+		if res, err := wire.Read([]byte(body), &req); err != nil || req.Script != "a" || len(res.Warnings) > 0 {
+			t.Errorf("%q: script %q, %v %v", body, req.Script, res, err)
+		}
+	}
+}
+
+func TestReadFormerFields(t *testing.T) {
+	t.Parallel()
+	former := map[string]string{"exclusive": "shared", "oversubscribe": "shared", "power_flags": ""}
+	for _, tt := range []struct {
+		body string
+		want []string
+	}{
+		{`{"oversubscribe":true,"power_flags":[]}`, []string{"oversubscribe"}},
+		{`{"oversubscribe":false}`, nil},
+		{`{"exclusive":["true"]}`, []string{"none"}},
+		{`{"exclusive":["user"]}`, []string{"user"}},
+		{`{"exclusive":["false"]}`, nil},
+		{`{"shared":"mcs"}`, []string{"mcs"}},
+	} {
+		var d wire.JobDescMsg
+		res, err := wire.ReadFormer([]byte(tt.body), &d, former)
+		if diff := cmp.Diff(tt.want, d.Shared); err != nil || diff != "" || len(res.Warnings)+len(res.Errors) > 0 {
+			t.Errorf("%s: %+v %v %s", tt.body, res, err, diff)
+		}
+	}
+	var d wire.JobDescMsg
+	if res, err := wire.Read([]byte(`{"oversubscribe":true}`), &d); err != nil || len(res.Warnings) != 1 {
+		t.Errorf("the newest version knows a field that is gone: %+v %v", res, err)
 	}
 }
 

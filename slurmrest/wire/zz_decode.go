@@ -2909,6 +2909,96 @@ func (v *LicensesResp) decode(d *decoder) {
 	}
 }
 
+func (v *NodeGRESLayout) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "count":
+			d.int(&v.Count)
+		case "index":
+			d.str(&v.Index)
+		case "name":
+			d.str(&v.Name)
+		case "type":
+			d.str(&v.Type)
+		default:
+			d.unknown("NODE_GRES_LAYOUT")
+		}
+	}
+}
+
+func (v *NodeResourceLayout) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "channel":
+			d.num(&v.Channel)
+		case "core_bitmap":
+			d.str(&v.CoreBitmap)
+		case "cores_per_socket":
+			d.int(&v.CoresPerSocket)
+		case "gres":
+			v.GRES = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.GRES = append(room(d, v.GRES, start), NodeGRESLayout{})
+					v.GRES[len(v.GRES)-1].decode(d)
+				}
+			}
+		case "mem_alloc":
+			d.int(&v.MemAlloc)
+		case "node":
+			d.str(&v.Node)
+		case "sockets_per_node":
+			d.int(&v.SocketsPerNode)
+		default:
+			d.unknown("NODE_RESOURCE_LAYOUT")
+		}
+	}
+}
+
+func (v *ResourceLayoutResp) decode(d *decoder) {
+	if !d.open() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "errors":
+			v.Errors = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Errors = append(room(d, v.Errors, start), Error{})
+					v.Errors[len(v.Errors)-1].decode(d)
+				}
+			}
+		case "meta":
+			v.Meta.decode(d)
+		case "nodes":
+			v.Nodes = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Nodes = append(room(d, v.Nodes, start), NodeResourceLayout{})
+					v.Nodes[len(v.Nodes)-1].decode(d)
+				}
+			}
+		case "warnings":
+			v.Warnings = nil
+			if start := d.pos; d.list() {
+				for d.element() {
+					v.Warnings = append(room(d, v.Warnings, start), Warning{})
+					v.Warnings[len(v.Warnings)-1].decode(d)
+				}
+			}
+		default:
+			d.unknown("RESOURCE_LAYOUT_RESP")
+		}
+	}
+}
+
 func (v *Coord) decode(d *decoder) {
 	if !d.open() {
 		return

@@ -1871,6 +1871,64 @@ func (v *LicensesResp) encode(e *encoder) {
 	e.close()
 }
 
+func (v *NodeGRESLayout) encode(e *encoder) {
+	e.open()
+	e.int("\"count\":", v.Count)
+	e.str("\"index\":", v.Index)
+	e.str("\"name\":", v.Name)
+	e.str("\"type\":", v.Type)
+	e.close()
+}
+
+func (v *NodeResourceLayout) encode(e *encoder) {
+	e.open()
+	e.num("\"channel\":", v.Channel)
+	e.str("\"core_bitmap\":", v.CoreBitmap)
+	e.int("\"cores_per_socket\":", v.CoresPerSocket)
+	if e.list("\"gres\":", len(v.GRES)) {
+		for i := range v.GRES {
+			e.elem()
+			v.GRES[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.int("\"mem_alloc\":", v.MemAlloc)
+	e.str("\"node\":", v.Node)
+	e.int("\"sockets_per_node\":", v.SocketsPerNode)
+	e.close()
+}
+
+func (v *ResourceLayoutResp) encode(e *encoder) {
+	e.open()
+	if e.list("\"errors\":", len(v.Errors)) {
+		for i := range v.Errors {
+			e.elem()
+			v.Errors[i].encode(e)
+		}
+		e.closeList()
+	}
+	{
+		start, body := e.mark("\"meta\":")
+		v.Meta.encode(e)
+		e.unmark(start, body)
+	}
+	if e.list("\"nodes\":", len(v.Nodes)) {
+		for i := range v.Nodes {
+			e.elem()
+			v.Nodes[i].encode(e)
+		}
+		e.closeList()
+	}
+	if e.list("\"warnings\":", len(v.Warnings)) {
+		for i := range v.Warnings {
+			e.elem()
+			v.Warnings[i].encode(e)
+		}
+		e.closeList()
+	}
+	e.close()
+}
+
 func (v *Coord) encode(e *encoder) {
 	e.open()
 	e.bool("\"direct\":", v.Direct)

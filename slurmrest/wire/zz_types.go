@@ -1665,6 +1665,51 @@ func (v *LicensesResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
 // UnmarshalJSON reads what Slurm would read.
 func (v *LicensesResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
 
+// NodeGRESLayout is Slurm's node_gres_layout.
+type NodeGRESLayout struct {
+	Count int64  `json:"count"`
+	Index string `json:"index"`
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+}
+
+// MarshalJSON writes every field.
+func (v *NodeGRESLayout) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *NodeGRESLayout) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// NodeResourceLayout is Slurm's node_resource_layout.
+type NodeResourceLayout struct {
+	Channel        Num              `json:"channel"`
+	CoreBitmap     string           `json:"core_bitmap"`
+	CoresPerSocket int64            `json:"cores_per_socket"`
+	GRES           []NodeGRESLayout `json:"gres"`
+	MemAlloc       int64            `json:"mem_alloc"`
+	Node           string           `json:"node"`
+	SocketsPerNode int64            `json:"sockets_per_node"`
+}
+
+// MarshalJSON writes every field.
+func (v *NodeResourceLayout) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *NodeResourceLayout) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
+// ResourceLayoutResp is Slurm's resource_layout_resp.
+type ResourceLayoutResp struct {
+	Errors   []Error              `json:"errors"`
+	Meta     Meta                 `json:"meta"`
+	Nodes    []NodeResourceLayout `json:"nodes"`
+	Warnings []Warning            `json:"warnings"`
+}
+
+// MarshalJSON writes every field.
+func (v *ResourceLayoutResp) MarshalJSON() ([]byte, error) { return marshal(v), nil }
+
+// UnmarshalJSON reads what Slurm would read.
+func (v *ResourceLayoutResp) UnmarshalJSON(b []byte) error { return unmarshal(b, v) }
+
 // Coord is Slurm's coord.
 type Coord struct {
 	Direct bool   `json:"direct"`

@@ -30,7 +30,7 @@ var (
 		"openapi_job_submit_response", "openapi_job_post_response", "openapi_kill_job_resp",
 		"openapi_kill_jobs_resp", "openapi_nodes_resp", "openapi_partition_resp",
 		"openapi_slurmdbd_jobs_resp", "openapi_slurmdbd_ping_resp", "openapi_job_requeue_resp",
-		"openapi_jobs_requeue_resp", "openapi_licenses_resp",
+		"openapi_jobs_requeue_resp", "openapi_licenses_resp", "openapi_resource_layout_resp",
 		"openapi_slurmdbd_config_resp", "openapi_accounts_resp", "openapi_users_resp", "openapi_assocs_resp",
 		"openapi_slurmdbd_qos_resp", "openapi_clusters_resp", "openapi_wckey_resp", "openapi_tres_resp", "openapi_instances_resp",
 		"openapi_accounts_add_cond_resp", "openapi_users_add_cond_resp", "openapi_slurmdbd_stats_resp", "openapi_shares_resp",

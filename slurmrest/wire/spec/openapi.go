@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -35,6 +36,11 @@ func OpenAPI(title, release string, served Served) ([]byte, error) {
 			}
 		}
 	}
+	for name, raw := range schemas {
+		if schemas[name], err = booleans(raw); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
 	return json.Marshal(map[string]any{
 		"openapi": "3.0.3",
 		"info": map[string]any{
@@ -57,6 +63,36 @@ func OpenAPI(title, release string, served Served) ([]byte, error) {
 			},
 		},
 	})
+}
+
+// booleans makes the defaults of booleans booleans: v0.0.40 has numbers there,
+// which no validator takes.
+func booleans(raw json.RawMessage) (json.RawMessage, error) {
+	if !bytes.Contains(raw, []byte(`"default"`)) {
+		return raw, nil
+	}
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return nil, err
+	}
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if n, ok := v["default"].(float64); ok && v["type"] == "boolean" {
+				v["default"] = n != 0
+			}
+			for _, e := range v {
+				walk(e)
+			}
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		}
+	}
+	walk(v)
+	return json.Marshal(v)
 }
 
 const refPrefix = `#/components/schemas/`

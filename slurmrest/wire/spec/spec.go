@@ -79,6 +79,25 @@ func Versions() []string {
 	return slices.Sorted(maps.Keys(docs))
 }
 
+// Operation is one method of one path, a template as it stands in the structure.
+type Operation struct{ Method, Path string }
+
+// Operations lists what a version has.
+func Operations(version string) []Operation {
+	docs, err := load()
+	if err != nil || docs[version] == nil {
+		return nil
+	}
+	var list []Operation
+	for path, methods := range docs[version].Paths {
+		for method := range methods {
+			list = append(list, Operation{strings.ToUpper(method), path})
+		}
+	}
+	slices.SortFunc(list, func(a, b Operation) int { return strings.Compare(a.Path+a.Method, b.Path+b.Method) })
+	return list
+}
+
 // Check compares an answer with the structure of its version. path is the
 // template of the document with or without the trailing slash, for instance
 // /slurm/v0.0.45/job/{job_id}. Every field must be known, of its type and, in
@@ -227,6 +246,7 @@ func (c *checker) value(s *Schema, path string, v any) {
 		if _, ok := v.(float64); !ok {
 			c.fault(path, "is %T, want a number", v)
 		}
+	case "": // the document says nothing
 	default:
 		c.fault(path, "has type %q", s.Type)
 	}
