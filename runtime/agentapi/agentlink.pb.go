@@ -888,8 +888,8 @@ type Hardware struct {
 	Gpus           []*Gpu                 `protobuf:"bytes,4,rep,name=gpus,proto3" json:"gpus,omitempty"`
 	DriverVersion  string                 `protobuf:"bytes,5,opt,name=driver_version,json=driverVersion,proto3" json:"driver_version,omitempty"` // of the GPUs; empty without
 	CudaVersion    string                 `protobuf:"bytes,6,opt,name=cuda_version,json=cudaVersion,proto3" json:"cuda_version,omitempty"`       // highest the driver takes
-	Arch           string                 `protobuf:"bytes,7,opt,name=arch,proto3" json:"arch,omitempty"`                                        // GOARCH
-	Os             string                 `protobuf:"bytes,8,opt,name=os,proto3" json:"os,omitempty"`                                            // of /etc/os-release
+	Arch           string                 `protobuf:"bytes,7,opt,name=arch,proto3" json:"arch,omitempty"`                                        // uname -m
+	Os             string                 `protobuf:"bytes,8,opt,name=os,proto3" json:"os,omitempty"`                                            // uname -srv
 	Kernel         string                 `protobuf:"bytes,9,opt,name=kernel,proto3" json:"kernel,omitempty"`
 	Host           string                 `protobuf:"bytes,10,opt,name=host,proto3" json:"host,omitempty"` // the machine's own host name
 	Sockets        uint32                 `protobuf:"varint,11,opt,name=sockets,proto3" json:"sockets,omitempty"`

@@ -20,7 +20,7 @@ func showNodes(ctx context.Context, s *scontrolRun, args []string) error {
 	if err != nil {
 		return fail("slurm_load_node error: %s", text(err))
 	}
-	resp, err := c.Nodes(ctx)
+	resp, err := c.Nodes(ctx, allFlag(s.all)...)
 	if err != nil {
 		return fail("slurm_load_node error: %s", text(err))
 	}
@@ -149,7 +149,7 @@ func showPartitions(ctx context.Context, s *scontrolRun, args []string) error {
 	if err != nil {
 		return fail("slurm_load_partitions error: %s", text(err))
 	}
-	resp, err := c.Partitions(ctx)
+	resp, err := c.Partitions(ctx, allFlag(s.all)...)
 	if err != nil {
 		return fail("slurm_load_partitions error: %s", text(err))
 	}

@@ -120,11 +120,11 @@ func printInfo(ctx context.Context, e *Env, c *client.Client, in *Input, keep fu
 			return err
 		}
 	}
-	parts, err := c.Partitions(ctx)
+	parts, err := c.Partitions(ctx, allFlag(in.Given("all") || in.Given("partition"))...)
 	if err != nil {
 		return fail("slurm_load_partitions: %s", text(err))
 	}
-	nodes, err := c.Nodes(ctx)
+	nodes, err := c.Nodes(ctx, "ALL")
 	if err != nil {
 		return fail("slurm_load_node: %s", text(err))
 	}
@@ -162,6 +162,14 @@ func printInfo(ctx context.Context, e *Env, c *client.Client, in *Input, keep fu
 		b = cols.Line(b, fc, &groups[i])
 	}
 	e.Stdout.Write(b) //nolint:errcheck // Main flushes and reports
+	return nil
+}
+
+// allFlag asks for hidden partitions too.
+func allFlag(all bool) []string {
+	if all {
+		return []string{"ALL"}
+	}
 	return nil
 }
 

@@ -72,10 +72,15 @@ func (c *Client) KillJobs(ctx context.Context, msg *wire.KillJobsMsg) (*wire.Kil
 	return &resp, c.call(ctx, r, read(&resp))
 }
 
-// Update changes one job: hold and release ({"hold":…}), time limit, comment...
+// Update changes one job: hold and release ({"hold":…}), time limit, comment... The
+// tasks of an array, 12_3, go to sbatchd's own endpoint: Slurm's takes whole arrays.
 func (c *Client) Update(ctx context.Context, id string, msg *wire.JobDescMsg) (*wire.JobPostResponse, error) {
 	var resp wire.JobPostResponse
-	r := request{method: http.MethodPost, path: slurm + "/job/" + url.PathEscape(id), body: wire.Append(nil, msg)}
+	base := slurm
+	if strings.ContainsAny(id, "_+") {
+		base = "/sbatchd/v1"
+	}
+	r := request{method: http.MethodPost, path: base + "/job/" + url.PathEscape(id), body: wire.Append(nil, msg)}
 	return &resp, c.call(ctx, r, read(&resp))
 }
 
@@ -87,10 +92,10 @@ func (c *Client) Requeue(ctx context.Context, ids []string, flags ...string) (*w
 	return &resp, c.call(ctx, r, read(&resp))
 }
 
-// Nodes lists all nodes.
-func (c *Client) Nodes(ctx context.Context) (*wire.NodesResp, error) {
+// Nodes lists all nodes; with the flag ALL also their hidden partitions.
+func (c *Client) Nodes(ctx context.Context, flags ...string) (*wire.NodesResp, error) {
 	var resp wire.NodesResp
-	return &resp, c.get(ctx, slurm+"/nodes/", nil, &resp)
+	return &resp, c.get(ctx, slurm+"/nodes/", flagQuery(flags), &resp)
 }
 
 // Node returns one node.
@@ -105,10 +110,19 @@ func (c *Client) UpdateNode(ctx context.Context, name string, msg *wire.UpdateNo
 	return c.call(ctx, r, nil)
 }
 
-// Partitions lists all partitions.
-func (c *Client) Partitions(ctx context.Context) (*wire.PartitionResp, error) {
+// Partitions lists the partitions that the caller may use; with the flag ALL all
+// of them.
+func (c *Client) Partitions(ctx context.Context, flags ...string) (*wire.PartitionResp, error) {
 	var resp wire.PartitionResp
-	return &resp, c.get(ctx, slurm+"/partitions/", nil, &resp)
+	return &resp, c.get(ctx, slurm+"/partitions/", flagQuery(flags), &resp)
+}
+
+// flagQuery is the query of a list with flags.
+func flagQuery(flags []string) url.Values {
+	if len(flags) == 0 {
+		return nil
+	}
+	return url.Values{"flags": {strings.Join(flags, ",")}}
 }
 
 // Partition returns one partition; the list is empty where there is none.

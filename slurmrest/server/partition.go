@@ -20,7 +20,7 @@ func getPartitions(c *call) {
 		return
 	}
 	s := c.s.cfg.Controller.Snapshot()
-	all := slices.Contains(strings.Split(strings.ToUpper(c.r.URL.Query().Get("flags")), ","), "ALL")
+	all := c.flagged("ALL")
 	c.list("partitions", "partition_info", func(yield func(wire.Value) bool) {
 		for _, p := range s.Config.Partitions {
 			if !all && !c.shown(p) {
@@ -31,6 +31,11 @@ func getPartitions(c *call) {
 			}
 		}
 	}, c.now("last_update"))
+}
+
+// flagged reports whether the query's flags have a word.
+func (c *call) flagged(word string) bool {
+	return slices.Contains(strings.Split(strings.ToUpper(c.r.URL.Query().Get("flags")), ","), word)
 }
 
 // shown reports whether a list without flags=ALL has the partition: not a hidden

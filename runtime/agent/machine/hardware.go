@@ -23,10 +23,11 @@ import (
 // Hardware is what the node reports: what its configuration declares, as with
 // Slurm's config_overrides, and what the machine has where nothing is declared.
 func Hardware(cfg agentapi.Config, inv gpu.Inventory, now int64) (*agentapi.Hardware, error) {
+	arch, release, name := system()
 	h := &agentapi.Hardware{
 		Cpus: uint32(cpuCount()), MemoryMib: memoryMiB("MemTotal"), TmpDiskMib: diskMiB("/tmp"),
 		DriverVersion: inv.Driver, CudaVersion: inv.CUDA,
-		Arch: runtime.GOARCH, Os: osName(), Kernel: kernel(),
+		Arch: arch, Os: name, Kernel: release,
 		Sockets: 1, ThreadsPerCore: 1, BootTimeUnix: now - int64(attempt.BootTime().Seconds()),
 	}
 	host, err := os.Hostname()
@@ -135,23 +136,14 @@ func Load() (cpuLoad uint32, freeMemoryMiB uint64) {
 	return cpuLoad, memoryMiB("MemAvailable")
 }
 
-func osName() string {
-	data, err := os.ReadFile("/etc/os-release")
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(data)) {
-		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); ok {
-			return strings.Trim(name, `"`)
-		}
-	}
-	return ""
-}
-
-func kernel() string {
+// system is what uname says, as Slurm shows it: the machine's name for its
+// architecture (x86_64), the kernel's release, and the system with both.
+func system() (arch, release, name string) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
-		return ""
+		return runtime.GOARCH, "", ""
 	}
-	return unix.ByteSliceToString(u.Release[:])
+	release = unix.ByteSliceToString(u.Release[:])
+	name = unix.ByteSliceToString(u.Sysname[:]) + " " + release + " " + unix.ByteSliceToString(u.Version[:])
+	return unix.ByteSliceToString(u.Machine[:]), release, name
 }
