@@ -60,6 +60,9 @@ func Open(ctx context.Context, cfg *partitions.Config, j store.Journal, now func
 	if err != nil {
 		return nil, fmt.Errorf("restore the state: %w", err)
 	}
+	if s, err = openRecords(ctx, s, loaded.Records, j, now()); err != nil {
+		return nil, fmt.Errorf("restore the records of accounting: %w", err)
+	}
 	q := &Queue{
 		journal: j, log: log, now: now,
 		inbox: make(chan *command, inboxSize), stopped: make(chan struct{}),

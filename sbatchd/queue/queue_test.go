@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sbatchd/sbatchd/partitions"
+	"github.com/sbatchd/sbatchd/sbatchd/assoc"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
 	"github.com/sbatchd/sbatchd/sbatchd/queue"
@@ -30,6 +31,8 @@ type memory struct {
 	next uint32
 	log  []store.Event
 	idem []store.IdempotencyKey
+	acct []assoc.Row
+	txns []assoc.Txn
 	fail error
 }
 
@@ -43,7 +46,7 @@ func newMemory() *memory {
 func (m *memory) Load(context.Context) (*store.Loaded, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l := &store.Loaded{ClusterUUID: "cafe", Epoch: 1, NextJobID: m.next, Idempotency: m.idem}
+	l := &store.Loaded{ClusterUUID: "cafe", Epoch: 1, NextJobID: m.next, Idempotency: m.idem, Records: m.acct}
 	for _, j := range m.jobs {
 		l.Jobs = append(l.Jobs, j)
 	}
@@ -62,6 +65,7 @@ func (m *memory) Commit(_ context.Context, b *store.Batch) error {
 	if m.fail != nil {
 		return m.fail
 	}
+	m.acct, m.txns = append(m.acct, b.Records...), append(m.txns, b.Txns...)
 	for _, j := range b.Jobs {
 		m.jobs[j.ID.Raw] = j
 	}
@@ -91,7 +95,10 @@ func (m *memory) Jobs(context.Context, store.JobQuery) ([]store.JobRecord, error
 }
 func (m *memory) Instances(context.Context, []string) ([]*node.Instance, error) { return nil, nil }
 func (m *memory) Events(context.Context, uint64, int) ([]store.Event, error)    { return m.log, nil }
-func (m *memory) Close() error                                                  { return nil }
+func (m *memory) Transactions(context.Context, store.TxnQuery) ([]assoc.Txn, error) {
+	return m.txns, nil
+}
+func (m *memory) Close() error { return nil }
 
 // runOf reads an attempt's row.
 func (m *memory) runOf(a job.Attempt) *job.Run {

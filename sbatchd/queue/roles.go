@@ -20,9 +20,9 @@ const (
 	numActions
 )
 
-// allowed is the one table of role x command. Operators and coordinators join
-// with accounting; until then an identity is a guest (a process in a job, its
-// own user's jobs only), a user or an admin (root, SlurmUser).
+// allowed is the one table of role x command. An identity is a guest (a process
+// in a job, its own user's jobs only), a user or an admin (root, SlurmUser);
+// operators and coordinators are users whom accounting lets act on others' jobs.
 var allowed = [numActions]map[auth.Role]bool{
 	actSubmit:    {auth.Guest: true, auth.User: true, auth.Admin: true},
 	actOwnJob:    {auth.Guest: true, auth.User: true, auth.Admin: true},
@@ -46,7 +46,7 @@ func (w *work) mayJob(who auth.Identity, j *job.Job, what string) error {
 	if j.UID == who.UID && allowed[actOwnJob][who.Role] {
 		return nil
 	}
-	if allowed[actAnyJob][who.Role] {
+	if allowed[actAnyJob][who.Role] || w.oversees(who, j) {
 		return w.emit(state.Audited{Job: j.ID.Raw, What: what, By: who.User, Allowed: true})
 	}
 	return w.deny(who, what)

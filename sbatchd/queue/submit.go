@@ -138,6 +138,9 @@ func (w *work) submit(who auth.Identity, in Submission, script, env store.Blob) 
 	if err != nil {
 		return out, err
 	}
+	if err := w.charge(who.User, scheduler.SplitPartitions(spec)[0], &in); err != nil {
+		return out, err
+	}
 	spec.ScriptHash, spec.EnvHash = script.Hash, env.Hash
 	spec.Umask = umaskOf(in.Env)
 	j := &job.Job{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sbatchd/sbatchd/sbatchd/assoc"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
 	"github.com/sbatchd/sbatchd/sbatchd/state"
@@ -31,6 +32,8 @@ type work struct {
 	runRow []*job.Run
 	blobs  []store.Blob
 	idem   []store.IdempotencyKey
+	acct   []assoc.Row
+	txns   []assoc.Txn
 
 	undo    []undoRun       // of the present command
 	denials []state.Audited // kept although their command failed
@@ -41,7 +44,7 @@ type work struct {
 type savepoint struct {
 	state                             *state.State
 	events, forget, drop, blobs, idem int
-	undo                              int
+	undo, acct, txns                  int
 }
 
 // undoRun is a row of runRow as it was before the present command replaced it;
@@ -76,7 +79,7 @@ func (w *work) begin() {
 }
 
 func (w *work) point() savepoint {
-	return savepoint{w.State, len(w.events), len(w.forget), len(w.drop), len(w.blobs), len(w.idem), len(w.undo)}
+	return savepoint{w.State, len(w.events), len(w.forget), len(w.drop), len(w.blobs), len(w.idem), len(w.undo), len(w.acct), len(w.txns)}
 }
 
 // back returns to a savepoint of the present command. Rows that were marked
@@ -85,6 +88,7 @@ func (w *work) back(s savepoint) {
 	w.State = s.state
 	w.events, w.forget, w.drop = w.events[:s.events], w.forget[:s.forget], w.drop[:s.drop]
 	w.blobs, w.idem = w.blobs[:s.blobs], w.idem[:s.idem]
+	w.acct, w.txns = w.acct[:s.acct], w.txns[:s.txns]
 	for i := len(w.undo) - 1; i >= s.undo; i-- {
 		u := w.undo[i]
 		if u.was != nil {
@@ -133,6 +137,7 @@ func (w *work) emit(e state.Event) error {
 	w.insts.add(ch.Instances)
 	w.forget = append(w.forget, ch.Forget...)
 	w.drop = append(w.drop, ch.DropNodes...)
+	w.acct, w.txns = append(w.acct, ch.Records...), append(w.txns, ch.Txns...)
 	for _, r := range ch.Runs {
 		if at, ok := w.runs[r.Attempt]; ok {
 			w.undo = append(w.undo, undoRun{at, w.runRow[at]})
@@ -153,7 +158,7 @@ func (w *work) batch(before *state.State) *store.Batch {
 	}
 	b := &store.Batch{
 		Events: w.events, Runs: w.runRow, Blobs: w.blobs, Idempotency: w.idem,
-		Forget: w.forget, DropNodes: w.drop,
+		Forget: w.forget, DropNodes: w.drop, Records: w.acct, Txns: w.txns,
 	}
 	for _, id := range w.jobs.list {
 		if j, ok := w.Job(id); ok {

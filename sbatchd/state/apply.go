@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sbatchd/sbatchd/sbatchd/assoc"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
 )
@@ -34,6 +35,8 @@ type Changes struct {
 	Instances []string
 	Forget    []uint32
 	DropNodes []string
+	Records   []assoc.Row
+	Txns      []assoc.Txn
 }
 
 // tx is a state being changed.

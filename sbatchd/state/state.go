@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/sbatchd/sbatchd/partitions"
+	"github.com/sbatchd/sbatchd/sbatchd/assoc"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
 )
@@ -22,6 +23,8 @@ type State struct {
 	// Pools says which pools are set aside, and why. Not stored: it is found
 	// out again after a restart.
 	Pools map[string]PoolStatus
+	// Acct are the records of accounting.
+	Acct *assoc.Book
 
 	jobs      *btree.Map[uint32, *job.Job]
 	pending   *btree.Set[uint32] // raw ids in state PENDING
@@ -41,6 +44,7 @@ func New(cfg *partitions.Config, uuid string, epoch uint64) *State {
 	return &State{
 		Config: cfg, UUID: uuid, Epoch: epoch, NextJobID: max(1, cfg.FirstJobID),
 		Pools:     map[string]PoolStatus{},
+		Acct:      assoc.Empty(),
 		jobs:      btree.NewMap[uint32, *job.Job](32),
 		pending:   new(btree.Set[uint32]),
 		active:    new(btree.Set[uint32]),

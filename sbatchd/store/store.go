@@ -10,6 +10,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/sbatchd/sbatchd/sbatchd/assoc"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
 )
@@ -58,6 +59,9 @@ type Batch struct {
 	Forget []uint32
 	// DropNodes lists nodes that left the config.
 	DropNodes []string
+	// Records are rows of accounting, in order; Txns their story.
+	Records []assoc.Row
+	Txns    []assoc.Txn
 }
 
 // IdempotencyKey ties a client's submit key to the job that answered it.
@@ -77,6 +81,7 @@ type Loaded struct {
 	Nodes       []*node.Node
 	Instances   []*node.Instance // live ones and those gone less than a day ago
 	Idempotency []IdempotencyKey // younger than a day
+	Records     []assoc.Row
 }
 
 // JobQuery selects accounting records; empty fields select all.
@@ -93,6 +98,12 @@ type JobQuery struct {
 	// Jobs that were in one of the states (or existed) between Since and Until.
 	Since, Until time.Time
 	Limit        int
+}
+
+// TxnQuery selects transactions; empty fields select all.
+type TxnQuery struct {
+	Actions, Actors []string
+	Since, Until    time.Time
 }
 
 // JobRecord is a job with all its attempts, oldest first.
@@ -118,5 +129,7 @@ type Journal interface {
 	Instances(ctx context.Context, tags []string) ([]*node.Instance, error)
 	// Events reads the story from a sequence number on, at most limit.
 	Events(ctx context.Context, from uint64, limit int) ([]Event, error)
+	// Transactions reads the story of accounting's records, oldest first.
+	Transactions(ctx context.Context, q TxnQuery) ([]assoc.Txn, error)
 	Close() error
 }

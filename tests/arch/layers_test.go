@@ -26,6 +26,7 @@ var layers = map[string]int{
 
 	"sbatchd":                5,
 	"sbatchd/job":            1,
+	"sbatchd/assoc":          1,
 	"sbatchd/node":           1,
 	"sbatchd/state":          1,
 	"sbatchd/store":          1,
@@ -78,7 +79,7 @@ var cliMayImport = []string{
 
 // pure are the packages that read no clock: time comes in as an argument.
 var pure = []string{
-	"sbatchd/job", "sbatchd/node", "sbatchd/state", "sbatchd/scheduler", "sbatchd/accounting",
+	"sbatchd/job", "sbatchd/assoc", "sbatchd/node", "sbatchd/state", "sbatchd/scheduler", "sbatchd/accounting",
 	"cloudburst/price", "partitions", "slurmrest/option", "slurmrest/errno",
 }
 

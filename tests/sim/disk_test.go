@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbatchd/sbatchd/sbatchd/assoc"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
 	"github.com/sbatchd/sbatchd/sbatchd/store"
@@ -36,6 +37,7 @@ type disk struct {
 	insts   map[string][]byte
 	blobs   map[string][]byte
 	keys    []store.IdempotencyKey
+	acct    []assoc.Row
 	kinds   map[string]int // events, by kind
 	commits int
 	crashAt int  // commit that does not return well; 0 is none
@@ -75,7 +77,7 @@ func (c *connection) Load(ctx context.Context) (*store.Loaded, error) {
 		}
 		return c.db.Load(ctx)
 	}
-	l := &store.Loaded{ClusterUUID: uuid, Epoch: d.epoch, NextJobID: d.next, Idempotency: slices.Clone(d.keys)}
+	l := &store.Loaded{ClusterUUID: uuid, Epoch: d.epoch, NextJobID: d.next, Idempotency: slices.Clone(d.keys), Records: slices.Clone(d.acct)}
 	for id, row := range d.jobs {
 		if !d.gone[id] {
 			l.Jobs = append(l.Jobs, decode[job.Job](d.t, row))
@@ -157,7 +159,7 @@ func (d *disk) write(b *store.Batch) {
 	if b.NextJobID != 0 {
 		d.next = b.NextJobID
 	}
-	d.keys = append(d.keys, b.Idempotency...)
+	d.keys, d.acct = append(d.keys, b.Idempotency...), append(d.acct, b.Records...)
 	for _, e := range b.Events {
 		d.kinds[e.Kind]++
 	}
@@ -238,6 +240,10 @@ func (c *connection) Jobs(context.Context, store.JobQuery) ([]store.JobRecord, e
 func (c *connection) Instances(context.Context, []string) ([]*node.Instance, error) { return nil, nil }
 
 func (c *connection) Events(context.Context, uint64, int) ([]store.Event, error) { return nil, nil }
+
+func (c *connection) Transactions(context.Context, store.TxnQuery) ([]assoc.Txn, error) {
+	return nil, nil
+}
 
 func (c *connection) Close() error {
 	if c.db == nil {

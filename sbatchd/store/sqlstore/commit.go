@@ -155,7 +155,7 @@ func (s *Store) commit(ctx context.Context, b *store.Batch) error {
 		return store.ErrNotLeader
 	}
 	for _, step := range []func(context.Context, *store.Batch) error{
-		s.putContent, s.putEvents, s.putJobs, s.putRuns, s.putNodes, s.putInstances, s.putRest,
+		s.putContent, s.putEvents, s.putJobs, s.putRuns, s.putNodes, s.putInstances, s.putRecords, s.putRest,
 	} {
 		if err := step(ctx, b); err != nil {
 			return err

@@ -74,6 +74,9 @@ func (s *Store) load(ctx context.Context, l *store.Loaded) error {
 	if err != nil {
 		return err
 	}
+	if err := s.loadRecords(ctx, l); err != nil {
+		return err
+	}
 	return s.loadKeys(ctx, l, since)
 }
 

@@ -40,6 +40,7 @@ func Run(t *testing.T, make Maker) {
 		{"ledger", ledger},
 		{"content", content},
 		{"large batch", large},
+		{"records of accounting", records},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			opener := make(t)
