@@ -52,6 +52,7 @@ type Spec struct {
 	Array         string `json:"array,omitempty"`
 	Exclusive     bool   `json:"exclusive,omitempty"`
 	Oversubscribe bool   `json:"oversubscribe,omitempty"`
+	Overcommit    bool   `json:"overcommit,omitempty"`
 	Contiguous    bool   `json:"contiguous,omitempty"`
 	Nice          int32  `json:"nice,omitempty"`
 

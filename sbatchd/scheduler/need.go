@@ -24,6 +24,7 @@ type Need struct {
 	PerNode, PerTask   []tres.Gres
 	PerJob             []tres.Gres
 	Exclusive          bool
+	Overcommit         bool // a node's tasks share one CPU, or MinCPUs
 	Features           constraint
 }
 
@@ -36,7 +37,7 @@ func NeedOf(s *job.Spec, p *partitions.Partition, c *partitions.Config) (Need, e
 		NodesMin: max(1, s.NodesMin), NodesMax: s.NodesMax,
 		Tasks: max(1, s.Tasks), TasksPerNode: s.TasksPerNode,
 		CPUsPerTask: max(1, s.CPUsPerTask), MinCPUs: s.MinCPUs, TmpDisk: s.TmpDisk,
-		Exclusive: s.Exclusive,
+		Exclusive: s.Exclusive, Overcommit: s.Overcommit,
 	}
 	if n.NodesMax != 0 && n.NodesMax < n.NodesMin {
 		return n, errno.InvalidNodeCount

@@ -65,7 +65,9 @@ func (n Need) fit(r room, want int) int {
 	if n.TasksPerNode > 0 {
 		most = min(most, n.TasksPerNode)
 	}
-	most = min(most, r.cpus/n.CPUsPerTask)
+	if !n.Overcommit {
+		most = min(most, r.cpus/n.CPUsPerTask)
+	}
 	for t := most; t > 0; t-- {
 		if _, ok := n.alloc(r, t); ok {
 			return t
@@ -77,6 +79,9 @@ func (n Need) fit(r room, want int) int {
 // alloc is what t tasks of the job hold in a room.
 func (n Need) alloc(r room, t int) (job.NodeAlloc, bool) {
 	a := job.NodeAlloc{Node: r.node.Name, Tasks: t, CPUs: max(t*n.CPUsPerTask, n.MinCPUs)}
+	if n.Overcommit {
+		a.CPUs = max(1, n.MinCPUs)
+	}
 	if n.Exclusive {
 		a.CPUs = r.node.CPUs
 	}

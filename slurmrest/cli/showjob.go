@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,6 +44,9 @@ func showJobs(ctx context.Context, s *scontrolRun, args []string) error {
 			return fail("slurm_load_jobs error: %s", text(err))
 		}
 		resp.Jobs = slices.DeleteFunc(resp.Jobs, func(j wire.JobInfo) bool { return !ref.matches(&j) })
+		for i := range resp.Jobs {
+			ref.one(&resp.Jobs[i])
+		}
 		if s.structured() {
 			return printStructured(s.e, s.in, resp)
 		}
@@ -83,7 +87,7 @@ func (s *scontrolRun) jobRecord(fc *format.Context, j *wire.JobInfo) string {
 		if j.ArrayTaskID.Set {
 			task = itoa(j.ArrayTaskID.Number)
 		}
-		r.last("ArrayJobId", itoa(j.ArrayJobID.Number), "ArrayTaskId", task)
+		r.last("ArrayJobId", itoa(j.ArrayJobID.Number), "ArrayTaskId", or(task, "4294967294"))
 		if n := j.ArrayMaxTasks.Or(0); n != 0 {
 			r.last("ArrayTaskThrottle", itoa(n))
 		}
@@ -169,6 +173,8 @@ func (s *scontrolRun) jobRecord(fc *format.Context, j *wire.JobInfo) string {
 		memory, size = "MinMemoryCPU", j.MemoryPerCPU.Number
 	case j.MemoryPerTRES != "":
 		memory = "MinMemoryTRES"
+		_, count, _ := strings.Cut(j.MemoryPerTRES, ":")
+		size, _ = strconv.ParseInt(count, 10, 64) //nolint:errcheck // the server made it
 	}
 	r.line("MinCPUsNode", itoa(max(j.MinimumCPUsPerNode.Or(1), 1)), memory, tres.Memory(max(size, 0)).String(),
 		"MinTmpDiskNode", tres.Memory(max(j.MinimumTmpDiskPerNode.Or(0), 0)).String())
@@ -245,22 +251,28 @@ func jobExtras(r *record, j *wire.JobInfo) {
 }
 
 // mailTypes have other names here than in the API.
+// mailNames are the events of --mail-type by their names in the REST API and as
+// they are shown, in the order in which Slurm shows them.
+var mailNames = [][2]string{
+	{"ARRAY_TASKS", "ARRAY_TASKS"},
+	{"INVALID_DEPENDENCY", "INVALID_DEPEND"},
+	{"BEGIN", "BEGIN"},
+	{"END", "END"},
+	{"FAIL", "FAIL"},
+	{"REQUEUE", "REQUEUE"},
+	{"STAGE_OUT", "STAGE_OUT"},
+	{"TIME=50%", "TIME_LIMIT_50"},
+	{"TIME=80%", "TIME_LIMIT_80"},
+	{"TIME=90%", "TIME_LIMIT_90"},
+	{"TIME=100%", "TIME_LIMIT"},
+}
+
 func mailTypes(list []string) string {
 	var out []string
-	for _, t := range list {
-		switch t {
-		case "INVALID_DEPENDENCY":
-			t = "INVALID_DEPEND"
-		case "TIME=100%":
-			t = "TIME_LIMIT"
-		case "TIME=90%":
-			t = "TIME_LIMIT_90"
-		case "TIME=80%":
-			t = "TIME_LIMIT_80"
-		case "TIME=50%":
-			t = "TIME_LIMIT_50"
+	for _, n := range mailNames {
+		if slices.Contains(list, n[0]) {
+			out = append(out, n[1])
 		}
-		out = append(out, t)
 	}
 	return strings.Join(out, ",")
 }

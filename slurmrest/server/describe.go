@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sbatchd/sbatchd/partitions/hostlist"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/queue"
 	"github.com/sbatchd/sbatchd/slurmrest/errno"
@@ -44,9 +45,9 @@ func describe(d *wire.JobDescMsg, script string, b *option.Burst, requeue bool) 
 		TRESPerNode: none(d.TRESPerNode), TRESPerJob: d.TRESPerJob, TRESPerTask: d.TRESPerTask,
 		TRESPerSocket: d.TRESPerSocket, CPUsPerTRES: d.CPUsPerTRES, MemPerGPU: perTRES(d.MemoryPerTRES),
 		TimeMin: uint32(clamp(d.TimeMinimum.Or(0))), Begin: unix(d.BeginTime.Or(0)), Deadline: unix(given(d.Deadline, 0)),
-		Constraint: d.Constraints, ReqNodes: strings.Join(d.RequiredNodes, ","), ExcNodes: strings.Join(d.ExcludedNodes, ","),
+		Constraint: strings.ReplaceAll(d.Constraints, ",", "&"), ReqNodes: sortedHosts(d.RequiredNodes), ExcNodes: sortedHosts(d.ExcludedNodes),
 		Dependency: d.Dependency, Licenses: d.Licenses, Reservation: d.Reservation, WCKey: d.Wckey, Array: d.Array,
-		Contiguous: given(d.Contiguous, false), Nice: int32(given(d.Nice, 0)), Requeue: given(d.Requeue, requeue),
+		Overcommit: given(d.Overcommit, false), Contiguous: given(d.Contiguous, false), Nice: int32(given(d.Nice, 0)), Requeue: given(d.Requeue, requeue),
 		MailType: d.MailType, MailUser: d.MailUser, Stored: stored(d),
 	}
 	if d.Container != "" || d.ContainerID != "" {
@@ -85,6 +86,17 @@ func describe(d *wire.JobDescMsg, script string, b *option.Burst, requeue bool) 
 	}
 	in.Spec = s
 	return in, nil
+}
+
+// sortedHosts is a list of nodes as records show it; one that can't be read is
+// left for the queue to refuse.
+func sortedHosts(lists []string) string {
+	text := strings.Join(lists, ",")
+	names, err := hostlist.Parse(text)
+	if err != nil {
+		return text
+	}
+	return hostlist.CompressSet(names)
 }
 
 // given is a field's value, or what stands for it.
@@ -260,6 +272,7 @@ func stored(d *wire.JobDescMsg) map[string]string {
 	keep("tres_bind", d.TRESBind)
 	keep("tres_freq", d.TRESFreq)
 	number("core_spec", d.CoreSpecification)
+	number("ntasks_per_tres", d.NtasksPerTRES)
 	number("cores_per_socket", d.CoresPerSocket)
 	number("delay_boot", d.DelayBoot)
 	number("maximum_switch_wait_time", d.WaitForSwitch)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sbatchd/sbatchd/partitions"
 	"github.com/sbatchd/sbatchd/partitions/hostlist"
-	"github.com/sbatchd/sbatchd/partitions/tres"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/output"
 	"github.com/sbatchd/sbatchd/sbatchd/state"
@@ -22,6 +21,7 @@ type viewer struct {
 	s     *state.State
 	group func(gid uint32) string
 	info  wire.JobInfo
+	least map[*partitions.Partition]int64 // MiB of the smallest node, found once
 }
 
 // at is a time as Slurm writes it: 0 for none, but always set.
@@ -53,15 +53,15 @@ func (v *viewer) job(j *job.Job) *wire.JobInfo {
 		Hold: j.Priority == 0, JobID: int64(j.ID.Raw), JobState: stateNames(j), LastSchedEvaluation: at(j.Submit),
 		Licenses: s.Licenses, MailType: s.MailType, MailUser: cmp.Or(s.MailUser, j.User), MaxCPUs: zero,
 		MaxNodes: wire.N(maxNodes(j, size)), MemoryPerTRES: s.Stored["memory_per_tres"],
-		MinimumCPUsPerNode: wire.N(max(1, s.CPUsPerTask, s.MinCPUs)), MinimumTmpDiskPerNode: wire.N(s.TmpDisk),
-		Name: s.Name, Nice: int64(s.Nice), NodeCount: wire.N(size.nodes), Partition: partitionOf(j), PreSusTime: zero,
+		MinimumCPUsPerNode: wire.N(cpusOfNode(s)), MinimumTmpDiskPerNode: wire.N(s.TmpDisk),
+		Name: s.Name, Nice: int64(s.Nice), NodeCount: wire.N(size.shown), Partition: partitionOf(j), PreSusTime: zero,
 		PreemptTime: zero, PreemptableTime: zero, Priority: wire.N(j.Priority), QOS: j.QOS, Requeue: s.Requeue,
 		RequiredNodes: s.ReqNodes, ResizeTime: zero, RestartCnt: int64(j.Restarts), ResvName: s.Reservation,
 		StandardError: s.Error, StandardInput: cmp.Or(s.Input, "/dev/null"), StandardOutput: s.Output,
 		StderrExpanded: expand(s.Error, j), StdinExpanded: cmp.Or(expand(s.Input, j), "/dev/null"), StdoutExpanded: expand(s.Output, j),
 		StartTime: at(j.Start), StateDescription: j.Detail, StateReason: j.Reason.String(), SubmitLine: s.SubmitLine,
 		SubmitTime: at(j.Submit), SuspendTime: zero, Tasks: wire.N(size.tasks), TasksPerBoard: zero, TasksPerCore: noLimit,
-		TasksPerNode: wire.N(s.TasksPerNode), TasksPerSocket: noLimit, TasksPerTRES: zero, ThreadSpec: 32766,
+		TasksPerNode: wire.N(tasksOfNode(s)), TasksPerSocket: noLimit, TasksPerTRES: zero, ThreadSpec: 32766,
 		TimeLimit: minutes(s.TimeLimit), TimeMinimum: wire.N(s.TimeMin), TRESPerJob: s.TRESPerJob, TRESPerNode: s.TRESPerNode,
 		TRESPerSocket: s.TRESPerSocket, TRESPerTask: s.TRESPerTask, TRESReqStr: size.requested.String(),
 		UserID: int64(j.UID), UserName: j.User, Wckey: s.WCKey, Flags: flags(j), Profile: []string{"NOT_SET"},
@@ -156,6 +156,7 @@ func (v *viewer) stored(s *job.Spec) {
 	count("threads_per_core", &i.ThreadsPerCore)
 	count("tasks_per_core", &i.TasksPerCore)
 	count("tasks_per_socket", &i.TasksPerSocket)
+	count("ntasks_per_tres", &i.TasksPerTRES)
 }
 
 func (v *viewer) memory(s *job.Spec) {
@@ -226,73 +227,6 @@ func indexes(devices []int) string {
 	return b.String()
 }
 
-// size is what a job asks for or holds.
-type size struct {
-	nodes, tasks, cpus   int
-	requested, allocated tres.TRES
-}
-
-func (v *viewer) size(j *job.Job) size {
-	s := j.Spec
-	z := size{nodes: max(1, s.NodesMin), tasks: s.Tasks}
-	if !s.TasksSet || z.tasks == 0 {
-		z.tasks = max(s.Tasks, z.nodes*max(1, s.TasksPerNode))
-	}
-	z.cpus = max(z.tasks*max(1, s.CPUsPerTask), z.nodes*s.MinCPUs, z.nodes)
-	mem := s.MemPerNode * int64(z.nodes)
-	switch {
-	case s.MemPerCPU > 0:
-		mem = s.MemPerCPU * int64(z.cpus)
-	case !s.MemSet:
-		if n := v.defaultPerCPU(s); n > 0 {
-			mem = n * int64(z.cpus)
-		} else {
-			mem = v.defaultPerNode(s) * int64(z.nodes)
-		}
-	}
-	z.requested = tres.TRES{tres.CPU: uint64(z.cpus), tres.Mem: uint64(mem), tres.Node: uint64(z.nodes), tres.Billing: uint64(z.cpus)}
-	addGres(z.requested, s.TRESPerNode, z.nodes)
-	addGres(z.requested, s.TRESPerSocket, z.nodes)
-	addGres(z.requested, s.TRESPerTask, z.tasks)
-	addGres(z.requested, s.TRESPerJob, 1)
-	if j.Run == nil || j.State == job.Pending && !j.Flags.Has(job.Completing) {
-		return z
-	}
-	z.nodes, z.cpus = len(j.Run.Nodes), j.Run.CPUs()
-	z.allocated = allocated(j.Run)
-	return z
-}
-
-// allocated counts what an attempt held.
-func allocated(r *job.Run) tres.TRES {
-	cpus := uint64(r.CPUs())
-	t := tres.TRES{tres.CPU: cpus, tres.Node: uint64(len(r.Nodes)), tres.Billing: cpus}
-	for _, a := range r.Nodes {
-		t[tres.Mem] += uint64(max(0, a.MemoryMiB))
-		for name, devices := range a.Gres {
-			t["gres/"+name] += uint64(len(devices))
-		}
-	}
-	return t
-}
-
-// addGres adds times the GRES of a request such as gres/gpu:2; what else it
-// names (cpu=2) is counted elsewhere.
-func addGres(t tres.TRES, text string, times int) {
-	for item := range strings.SplitSeq(text, ",") {
-		if !strings.HasPrefix(item, "gres") {
-			continue
-		}
-		list, err := tres.ParseGres(item)
-		if err != nil {
-			continue
-		}
-		for range times {
-			t.AddGres(list)
-		}
-	}
-}
-
 func (v *viewer) partition(s *job.Spec) *partitions.Partition {
 	name, _, _ := strings.Cut(s.Partitions, ",")
 	return v.s.Config.Partition(name)
@@ -315,15 +249,6 @@ func (v *viewer) defaultPerNode(s *job.Spec) int64 {
 		return int64(p.DefMemPerNode)
 	}
 	return int64(v.s.Config.DefMemPerNode)
-}
-
-// maxNodes is --nodes' upper end; without it Slurm shows the tasks of a held job,
-// for it gets no more nodes than that, and nothing for another.
-func maxNodes(j *job.Job, z size) int {
-	if j.Spec.NodesMax > 0 || j.Priority > 0 {
-		return j.Spec.NodesMax
-	}
-	return z.tasks
 }
 
 // partitionOf is where the job runs, or all it may run in.
@@ -375,6 +300,8 @@ func expand(pattern string, j *job.Job) string {
 	n := output.Names{ID: j.ID, Restart: j.Restarts, User: j.User, JobName: j.Spec.Name}
 	if j.Run != nil && len(j.Run.Nodes) > 0 {
 		n.Node = j.Run.Nodes[0].Node
+	} else {
+		n.Node = "(null)" // as Slurm shows it until there is one
 	}
 	return output.Expand(pattern, n)
 }
