@@ -1,6 +1,9 @@
 package job
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Job is one job record. Values are immutable once published in a state:
 // changes replace the record (Clone, edit, put back).
@@ -13,6 +16,13 @@ type Job struct {
 	Groups  []uint32 `json:"groups,omitempty"`
 	Account string   `json:"account,omitempty"`
 	QOS     string   `json:"qos,omitempty"`
+
+	// Array is what all tasks of an array share, nil for other jobs.
+	Array *Array `json:"array,omitempty"`
+	// Tasks are the indexes a record stands for: those of an array that neither
+	// started nor were changed by themselves. Once they are cancelled together the
+	// record keeps them for accounting.
+	Tasks TaskSet `json:"tasks,omitzero"`
 
 	State  State  `json:"state"`
 	Flags  Flags  `json:"flags,omitempty"`
@@ -50,6 +60,30 @@ type Job struct {
 	SystemNote string     `json:"system_note,omitempty"`
 }
 
+// Array is an array as it was submitted.
+type Array struct {
+	Count uint32 `json:"count"`
+	Min   uint32 `json:"min"`
+	Max   uint32 `json:"max"`
+	Step  uint32 `json:"step"` // the first that was given, else 1
+	// Limit is how many tasks may run at once, 0 for any number. It may be
+	// changed, and the value on the record that bears the array's id counts.
+	Limit uint32 `json:"limit,omitempty"`
+}
+
+// NewArray reads --array: the tasks, and what they share. Indexes are below most.
+func NewArray(text string, most uint32) (TaskSet, *Array, error) {
+	tasks, limit, err := ParseTasks(text, most)
+	if err != nil {
+		return tasks, nil, err
+	}
+	first, _ := tasks.First()
+	_, step, _ := strings.Cut(text, ":")
+	return tasks, &Array{
+		Count: uint32(tasks.Len()), Min: first, Max: tasks.last(), Step: max(1, leading(step)), Limit: limit,
+	}, nil
+}
+
 // Clone is a shallow copy for editing; nested pointers are replaced, never
 // written through.
 func (j *Job) Clone() *Job { c := *j; return &c }
@@ -61,6 +95,9 @@ func (j *Job) Attempt() Attempt { return Attempt{Job: j.ID.Raw, Restart: j.Resta
 func (j *Job) Active() bool {
 	return j.State == Running || j.State == Suspended || j.Flags.Has(Completing)
 }
+
+// Waiting says whether the record stands for tasks of an array that wait.
+func (j *Job) Waiting() bool { return j.State == Pending && j.Tasks.Len() > 0 }
 
 // Held says whether a pending job waits for a release.
 func (j *Job) Held() bool { return j.State == Pending && j.Priority == 0 }

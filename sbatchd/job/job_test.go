@@ -29,28 +29,33 @@ func TestTransitionMatrix(t *testing.T) {
 	}
 }
 
-func TestID(t *testing.T) {
+func TestParseRef(t *testing.T) {
 	for _, c := range []struct {
-		text string
-		want job.ID
-		ok   bool
+		text, want string // want is empty where text is refused
 	}{
-		{"123", job.NewID(123), true},
-		{"100_4", job.ID{Array: 100, Task: 4}, true},
-		{"0", job.ID{}, false},
-		{"", job.ID{}, false},
-		{"-1", job.ID{}, false},
-		{"12x", job.ID{}, false},
-		{"4294967296", job.ID{}, false},
-		{"7_", job.ID{}, false},
+		{"123", "123"},
+		{"100_4", "100_[4]"},
+		{"100_[1-3,7]", "100_[1-3,7]"},
+		{"100_[1-3%2]", "100_[1-3]"},
+		{"100_*", "100"},
+		{"100+2", "100+2"},
+		{"0", ""},
+		{"", ""},
+		{"-1", ""},
+		{"12x", ""},
+		{"4294967296", ""},
+		{"7_", ""},
+		{"7_x", ""},
+		{"7_[1-x]", ""},
+		{"7_[0-2000000000]", ""},
+		{"7+", ""},
+		{"7+x", ""},
+		{"7_1+1", ""},
 	} {
 		t.Run(c.text, func(t *testing.T) {
-			got, err := job.ParseID(c.text)
-			if (err == nil) != c.ok || got != c.want {
-				t.Fatalf("got %+v, %v", got, err)
-			}
-			if c.ok && got.String() != c.text {
-				t.Errorf("printed %s", got)
+			got, err := job.ParseRef(c.text)
+			if (err == nil) != (c.want != "") || err == nil && got.String() != c.want {
+				t.Errorf("got %s, %v", got, err)
 			}
 		})
 	}

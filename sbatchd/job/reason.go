@@ -11,6 +11,7 @@ const (
 	ReasonResources         Reason = "Resources"
 	ReasonDependency        Reason = "Dependency"
 	ReasonNeverSatisfied    Reason = "DependencyNeverSatisfied"
+	ReasonArrayTaskLimit    Reason = "JobArrayTaskLimit"
 	ReasonBeginTime         Reason = "BeginTime"
 	ReasonHeldUser          Reason = "JobHeldUser"
 	ReasonHeldAdmin         Reason = "JobHeldAdmin"

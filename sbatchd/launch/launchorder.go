@@ -282,6 +282,11 @@ func (h *Hub) info(s *state.State, j *job.Job, n *node.Node) *agentapi.JobInfo {
 		Licenses: j.Spec.Licenses, Dependency: j.Spec.Dependency,
 		Oversubscribe: "NO", Exclusive: "NO", Conf: s.Config.Path,
 	}
+	if a := j.Array; a != nil && j.ID.Task != job.NoTask {
+		info.Array = &agentapi.ArrayInfo{
+			JobId: j.ID.Array, TaskId: j.ID.Task, Count: a.Count, Min: a.Min, Max: a.Max, Step: a.Step,
+		}
+	}
 	if j.Run.Limit != job.NoLimit {
 		info.EndTime = info.StartTime + int64(j.Run.Limit)*60
 	}

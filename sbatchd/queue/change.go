@@ -2,6 +2,8 @@ package queue
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/sbatchd/sbatchd/sbatchd/job"
@@ -11,22 +13,33 @@ import (
 	"github.com/sbatchd/sbatchd/slurmrest/errno"
 )
 
-// Cancel ends a job or, with a signal other than 0 and KILL, sends it that
-// signal. A job that is over answers errno.AlreadyDone.
-func (q *Queue) Cancel(ctx context.Context, who auth.Identity, id uint32, signal uint8, batchOnly bool) error {
-	return q.send(ctx, who.User, func(w *work) error {
-		j, ok := w.Job(id)
-		if !ok {
-			return errno.InvalidJobID
+// Cancel ends what a ref means or, with a signal other than 0 and KILL, sends it
+// that signal. A job that is over answers errno.AlreadyDone, an array only when all
+// of it is.
+func (q *Queue) Cancel(ctx context.Context, who auth.Identity, ref job.Ref, signal uint8, batchOnly bool) error {
+	done := false
+	err := q.onMembers(ctx, who, ref, "cancel", func(w *work, m member) (err error) {
+		switch {
+		case signal != 0 && signal != sigKill:
+			err = w.signal(m.Job, signal, batchOnly)
+		case m.some.Len() > 0:
+			err = w.emit(state.TasksCancelled{Array: m.ID.Raw, Tasks: m.some, At: w.Now, By: who.UID})
+		default:
+			err = w.cancel(m.Job, who.UID)
 		}
-		if err := w.mayJob(who, j, "cancel"); err != nil {
-			return err
-		}
-		if signal != 0 && signal != sigKill {
-			return w.signal(j, signal, batchOnly)
-		}
-		return w.cancel(j, who.UID)
+		done = done || err == nil
+		return err
 	})
+	if refused, ok := errors.AsType[TaskErrors](err); ok {
+		refused = slices.DeleteFunc(refused, func(e TaskError) bool {
+			return done && (errors.Is(e.Err, errno.AlreadyDone) || errors.Is(e.Err, errno.JobPending))
+		})
+		if len(refused) == 0 {
+			return nil
+		}
+		return refused
+	}
+	return err
 }
 
 const sigKill = 9
@@ -73,8 +86,8 @@ func (w *work) clear(a job.Attempt, begin time.Time) error {
 }
 
 // Hold keeps a pending job from starting.
-func (q *Queue) Hold(ctx context.Context, who auth.Identity, id uint32) error {
-	return q.onJob(ctx, who, id, "hold", func(w *work, j *job.Job) error {
+func (q *Queue) Hold(ctx context.Context, who auth.Identity, ref job.Ref) error {
+	return q.onJobs(ctx, who, ref, "hold", func(w *work, j *job.Job) error {
 		if j.State.Final() {
 			return errno.AlreadyDone
 		}
@@ -100,8 +113,8 @@ func (w *work) hold(j *job.Job, reason job.Reason) error {
 }
 
 // Release lets a held job start again; an admin's hold only by an admin.
-func (q *Queue) Release(ctx context.Context, who auth.Identity, id uint32) error {
-	return q.onJob(ctx, who, id, "release", func(w *work, j *job.Job) error {
+func (q *Queue) Release(ctx context.Context, who auth.Identity, ref job.Ref) error {
+	return q.onJobs(ctx, who, ref, "release", func(w *work, j *job.Job) error {
 		if j.State.Final() {
 			return errno.AlreadyDone
 		}
@@ -112,14 +125,14 @@ func (q *Queue) Release(ctx context.Context, who auth.Identity, id uint32) error
 			return w.deny(who, "release")
 		}
 		prio, none := priorityOf(j.Spec), job.ReasonNone
-		return w.emit(state.JobUpdated{ID: id, Priority: &prio, Reason: &none, Eligible: w.Now, Fresh: true})
+		return w.emit(state.JobUpdated{ID: j.ID.Raw, Priority: &prio, Reason: &none, Eligible: w.Now, Fresh: true})
 	})
 }
 
 // Requeue ends a job's run, or takes a finished one, and puts it back into the
 // queue under the same id.
-func (q *Queue) Requeue(ctx context.Context, who auth.Identity, id uint32, hold bool) error {
-	return q.onJob(ctx, who, id, "requeue", func(w *work, j *job.Job) error {
+func (q *Queue) Requeue(ctx context.Context, who auth.Identity, ref job.Ref, hold bool) error {
+	return q.onJobs(ctx, who, ref, "requeue", func(w *work, j *job.Job) error {
 		switch {
 		case !j.Spec.Requeue:
 			return errno.Disabled
@@ -128,7 +141,7 @@ func (q *Queue) Requeue(ctx context.Context, who auth.Identity, id uint32, hold 
 		case j.State == job.Pending:
 			return errno.JobPending
 		case j.State.Final():
-			return w.emit(state.JobRequeuedFinal{ID: id, Begin: w.Now.Add(w.requeueDelay()), Hold: hold})
+			return w.emit(state.JobRequeuedFinal{ID: j.ID.Raw, Begin: w.Now.Add(w.requeueDelay()), Hold: hold})
 		}
 		reason := job.ReasonNone
 		if hold {
@@ -168,15 +181,16 @@ type Change struct {
 	ReqNodes   *string
 	ExcNodes   *string
 	Memory     *int64 // per node, MiB
+	ArrayLimit *uint32
 }
 
 // Update changes what a job asks for.
-func (q *Queue) Update(ctx context.Context, who auth.Identity, id uint32, c Change) error {
-	return q.onJob(ctx, who, id, "update", func(w *work, j *job.Job) error {
+func (q *Queue) Update(ctx context.Context, who auth.Identity, ref job.Ref, c Change) error {
+	return q.onJobs(ctx, who, ref, "update", func(w *work, j *job.Job) error {
 		if j.State.Final() {
 			return errno.AlreadyDone
 		}
-		up := state.JobUpdated{ID: id, Comment: c.Comment}
+		up := state.JobUpdated{ID: j.ID.Raw, Comment: c.Comment}
 		spec := *j.Spec
 		if err := w.changeSpec(who, j, &spec, c, &up); err != nil {
 			return err
@@ -198,7 +212,10 @@ func (q *Queue) Update(ctx context.Context, who auth.Identity, id uint32, c Chan
 			}
 		}
 		up.Spec = &spec
-		return w.emit(up)
+		if err := w.emit(up); err != nil || c.ArrayLimit == nil || j.Array == nil || w.TaskLimit(j) == *c.ArrayLimit {
+			return err
+		}
+		return w.emit(state.ArrayLimited{Array: j.ID.Shown(), Limit: *c.ArrayLimit})
 	})
 }
 
@@ -261,18 +278,4 @@ func set[T any](to *T, from *T) {
 	if from != nil {
 		*to = *from
 	}
-}
-
-// onJob runs an action on one job after checking that who may.
-func (q *Queue) onJob(ctx context.Context, who auth.Identity, id uint32, what string, do func(*work, *job.Job) error) error {
-	return q.send(ctx, who.User, func(w *work) error {
-		j, ok := w.Job(id)
-		if !ok {
-			return errno.InvalidJobID
-		}
-		if err := w.mayJob(who, j, what); err != nil {
-			return err
-		}
-		return do(w, j)
-	})
 }

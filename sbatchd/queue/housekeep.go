@@ -266,6 +266,10 @@ func forget(w *work) error {
 		for _, id := range scheduler.DependsOn(j.Spec.Dependency) {
 			wanted[id] = true
 		}
+		wanted[j.ID.Array] = true // its limit is on the record with the array's id
+	}
+	for j := range w.Active() {
+		wanted[j.ID.Array] = true
 	}
 	var old []uint32
 	for j := range w.Jobs() {

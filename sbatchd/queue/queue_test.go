@@ -331,18 +331,18 @@ func TestCancel(t *testing.T) {
 	held := submission()
 	held.Hold = true
 	id := h.submit(held)
-	if err := h.Cancel(t.Context(), bob, id, 0, false); !errors.Is(err, errno.AccessDenied) {
+	if err := h.Cancel(t.Context(), bob, job.RefTo(id), 0, false); !errors.Is(err, errno.AccessDenied) {
 		t.Errorf("bob cancels alice's job: %v", err)
 	}
-	h.must(h.Cancel(t.Context(), alice, id, 0, false))
+	h.must(h.Cancel(t.Context(), alice, job.RefTo(id), 0, false))
 	h.until(id, "cancelled", func(j *job.Job) bool { return j.State == job.Cancelled })
-	if err := h.Cancel(t.Context(), alice, id, 0, false); !errors.Is(err, errno.AlreadyDone) {
+	if err := h.Cancel(t.Context(), alice, job.RefTo(id), 0, false); !errors.Is(err, errno.AlreadyDone) {
 		t.Errorf("again: %v", err)
 	}
 
 	id = h.submit(submission())
 	a := h.run(id)
-	h.must(h.Cancel(t.Context(), alice, id, 0, false))
+	h.must(h.Cancel(t.Context(), alice, job.RefTo(id), 0, false))
 	j := h.until(id, "cancelling", func(j *job.Job) bool { return j.State == job.Cancelled })
 	if !j.Flags.Has(job.Completing | job.Stopping) {
 		t.Errorf("flags %v", j.Flags.Names())

@@ -25,19 +25,19 @@ func TestRoles(t *testing.T) {
 	type command func(ctx context.Context, h *house, who auth.Identity, id uint32) error
 	onJob := map[string]command{
 		"cancel": func(ctx context.Context, h *house, who auth.Identity, id uint32) error {
-			return h.Cancel(ctx, who, id, 0, false)
+			return h.Cancel(ctx, who, job.RefTo(id), 0, false)
 		},
-		"hold": func(ctx context.Context, h *house, who auth.Identity, id uint32) error { return h.Hold(ctx, who, id) },
+		"hold": func(ctx context.Context, h *house, who auth.Identity, id uint32) error { return h.Hold(ctx, who, job.RefTo(id)) },
 		"release": func(ctx context.Context, h *house, who auth.Identity, id uint32) error {
-			return h.Release(ctx, who, id)
+			return h.Release(ctx, who, job.RefTo(id))
 		},
 		"update": func(ctx context.Context, h *house, who auth.Identity, id uint32) error {
-			return h.Update(ctx, who, id, queue.Change{TimeLimit: &five})
+			return h.Update(ctx, who, job.RefTo(id), queue.Change{TimeLimit: &five})
 		},
 	}
 	others := map[string]command{
 		"priority": func(ctx context.Context, h *house, who auth.Identity, id uint32) error {
-			return h.Update(ctx, who, id, queue.Change{Priority: &prio})
+			return h.Update(ctx, who, job.RefTo(id), queue.Change{Priority: &prio})
 		},
 		"node": func(ctx context.Context, h *house, who auth.Identity, _ uint32) error {
 			return h.UpdateNode(ctx, who, "ws1", queue.NodeChange{State: "DRAIN", Reason: "x"})
@@ -86,7 +86,7 @@ func TestRoles(t *testing.T) {
 func TestAdminActsOnOthersAreAudited(t *testing.T) {
 	inBubble(t, longConf, func(h *house) {
 		id := h.submit(in(func(s *queue.Submission) { s.Hold = true }))
-		h.must(h.Cancel(h.t.Context(), root, id, 0, false))
+		h.must(h.Cancel(h.t.Context(), root, job.RefTo(id), 0, false))
 		if n := h.events("AdminAct"); n != 1 {
 			h.t.Errorf("%d admin acts in the story", n)
 		}
@@ -98,28 +98,28 @@ func TestAdminActsOnOthersAreAudited(t *testing.T) {
 func TestAdminsHold(t *testing.T) {
 	zero := uint32(0)
 	for name, trick := range map[string]func(h *house, id uint32) error{
-		"release": func(h *house, id uint32) error { return h.Release(h.t.Context(), alice, id) },
-		"hold":    func(h *house, id uint32) error { return h.Hold(h.t.Context(), alice, id) },
+		"release": func(h *house, id uint32) error { return h.Release(h.t.Context(), alice, job.RefTo(id)) },
+		"hold":    func(h *house, id uint32) error { return h.Hold(h.t.Context(), alice, job.RefTo(id)) },
 		"priority of 0": func(h *house, id uint32) error {
-			return h.Update(h.t.Context(), alice, id, queue.Change{Priority: &zero})
+			return h.Update(h.t.Context(), alice, job.RefTo(id), queue.Change{Priority: &zero})
 		},
 		"nice": func(h *house, id uint32) error {
 			nice := int32(5)
-			return h.Update(h.t.Context(), alice, id, queue.Change{Nice: &nice})
+			return h.Update(h.t.Context(), alice, job.RefTo(id), queue.Change{Nice: &nice})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, longConf, func(h *house) {
 				id := h.submit(in(func(s *queue.Submission) { s.Spec.Begin = time.Now().Add(time.Hour) }))
-				h.must(h.Hold(h.t.Context(), root, id))
+				h.must(h.Hold(h.t.Context(), root, job.RefTo(id)))
 				if err := trick(h, id); err != nil && !errors.Is(err, errno.AccessDenied) {
 					h.t.Fatal(err)
 				}
-				if err := h.Release(h.t.Context(), alice, id); !errors.Is(err, errno.AccessDenied) {
+				if err := h.Release(h.t.Context(), alice, job.RefTo(id)); !errors.Is(err, errno.AccessDenied) {
 					h.t.Errorf("released: %v", err)
 				}
 				h.want(id, "PENDING", job.ReasonHeldAdmin)
-				h.must(h.Release(h.t.Context(), root, id))
+				h.must(h.Release(h.t.Context(), root, job.RefTo(id)))
 				h.pass(2 * time.Second)
 				h.want(id, "PENDING", job.ReasonBeginTime)
 			})

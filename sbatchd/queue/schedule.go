@@ -83,6 +83,13 @@ func (w *work) start(d scheduler.Start) {
 				}
 			}
 		}
+		if d.Task != job.NoTask {
+			own, err := w.split(d.Job, d.Task)
+			if err != nil {
+				return err
+			}
+			d.Job = own.ID.Raw
+		}
 		return w.emit(state.JobAllocated{ID: d.Job, Partition: d.Partition, Nodes: d.Nodes, At: w.Now})
 	}()
 	if err != nil {

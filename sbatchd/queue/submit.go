@@ -125,7 +125,11 @@ func (w *work) submit(who auth.Identity, in Submission, script, env store.Blob) 
 	if err := w.may(who, actSubmit, "submit"); err != nil {
 		return out, err
 	}
-	if w.JobCount() >= w.Config.MaxJobCount {
+	id, tasks, array, err := w.newID(in.Spec.Array)
+	if err != nil {
+		return out, err
+	}
+	if w.JobCount()+max(1, tasks.Len()) > w.Config.MaxJobCount {
 		return out, errno.MaxJobCount
 	}
 	spec, warning, err := w.resolve(who, in.Spec)
@@ -144,14 +148,11 @@ func (w *work) submit(who auth.Identity, in Submission, script, env store.Blob) 
 	spec.ScriptHash, spec.EnvHash = script.Hash, env.Hash
 	spec.Umask = umaskOf(in.Env)
 	j := &job.Job{
-		ID: job.NewID(w.NextJobID), Spec: spec,
+		ID: id, Tasks: tasks, Array: array, Spec: spec,
 		User: who.User, UID: who.UID, GID: who.GID, Groups: slices.Clone(who.Groups),
 		Account: in.Account, QOS: in.QOS, Comment: in.Comment, Priority: priorityOf(spec),
 		Partition: scheduler.SplitPartitions(spec)[0],
 		Submit:    w.Now, Begin: spec.Begin,
-	}
-	if j.QOS == "" {
-		j.QOS = "normal"
 	}
 	if !spec.Begin.After(w.Now) {
 		j.Eligible = w.Now
@@ -181,6 +182,21 @@ func (w *work) submit(who auth.Identity, in Submission, script, env store.Blob) 
 	return out, nil
 }
 
+// newID is the id of the next job, and of an array what its tasks are.
+func (w *work) newID(text string) (id job.ID, tasks job.TaskSet, array *job.Array, err error) {
+	id = job.NewID(w.NextJobID)
+	if text == "" {
+		return id, tasks, nil, nil
+	}
+	id.Array = id.Raw
+	tasks, array, err = job.NewArray(text, uint32(w.Config.MaxArraySize))
+	most, bad := strconv.Atoi(w.Config.SchedulerParameters["max_array_tasks"])
+	if err != nil || bad == nil && tasks.Len() > most {
+		err = errno.InvalidArray
+	}
+	return id, tasks, array, err
+}
+
 // priorityOf is the priority of a new job while no factor has a weight: 1 for
 // all, as with priority/multifactor; an admin's negative --nice raises it.
 func priorityOf(s *job.Spec) uint32 {
@@ -191,9 +207,6 @@ func priorityOf(s *job.Spec) uint32 {
 // and could run. The warning is a limit that lets it wait.
 func (w *work) resolve(who auth.Identity, in *job.Spec) (*job.Spec, error, error) {
 	s := *in
-	if s.Array != "" {
-		return nil, nil, errno.NotSupported
-	}
 	if err := w.unknownNames(who, &s); err != nil {
 		return nil, nil, err
 	}

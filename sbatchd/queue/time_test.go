@@ -193,7 +193,7 @@ func TestDependencyOutlivesMinJobAge(t *testing.T) {
 		h.must(h.Finished(h.t.Context(), a))
 		h.pass(time.Hour, "spot-1")
 		h.want(second, "PENDING", job.ReasonNeverSatisfied)
-		h.must(h.Cancel(h.t.Context(), alice, second, 0, false))
+		h.must(h.Cancel(h.t.Context(), alice, job.RefTo(second), 0, false))
 		h.pass(10*time.Minute, "spot-1")
 		if n := h.Snapshot().JobCount(); n != 0 {
 			h.t.Errorf("%d jobs are still in memory", n)

@@ -272,7 +272,7 @@ func TestO26BrokenNodeIsAvoided(t *testing.T) {
 		}
 		// A release starts over.
 		h.must(h.UpdateNode(h.t.Context(), root, "ws1", queue.NodeChange{State: "RESUME"}))
-		h.must(h.Release(h.t.Context(), alice, id))
+		h.must(h.Release(h.t.Context(), alice, job.RefTo(id)))
 		h.pass(20*time.Second, "ws1", "ws2")
 		fail()
 		if j := h.job(id); j.Held() {
@@ -308,7 +308,7 @@ func TestO27MaxRestartsHolds(t *testing.T) {
 		if want := "reclaimed 3 times, --max-restarts=2"; j.SystemNote != want || j.LaunchFailures != 0 {
 			h.t.Errorf("note %q, %d launch failures", j.SystemNote, j.LaunchFailures)
 		}
-		h.must(h.Release(h.t.Context(), alice, id))
+		h.must(h.Release(h.t.Context(), alice, job.RefTo(id)))
 		h.run(id)
 	})
 }
@@ -355,7 +355,7 @@ func TestO34CancelledJobHoldsItsDevices(t *testing.T) {
 		both := func(s *queue.Submission) { s.Spec.TRESPerNode = "gres/gpu:2" }
 		id := h.submit(in(both))
 		a := h.run(id)
-		h.must(h.Cancel(h.t.Context(), alice, id, 0, false))
+		h.must(h.Cancel(h.t.Context(), alice, job.RefTo(id), 0, false))
 		next := h.submit(in(both))
 		h.pass(30*time.Second, "spot-1")
 		h.want(id, "COMPLETING", job.ReasonNone)
@@ -371,7 +371,7 @@ func TestO35CancelOnADeadNodeEndsAtTheFence(t *testing.T) {
 	inBubble(t, longConf, func(h *house) {
 		id := h.submit(submission())
 		h.run(id)
-		h.must(h.Cancel(h.t.Context(), alice, id, 0, false))
+		h.must(h.Cancel(h.t.Context(), alice, job.RefTo(id), 0, false))
 		h.pass(665 * time.Second)
 		h.gone("spot-1")
 		if j := h.job(id); j.State != job.Cancelled || j.Active() {

@@ -36,7 +36,7 @@ func TestUpdate(t *testing.T) {
 				if c.running {
 					h.run(id)
 				}
-				if err := h.Update(h.t.Context(), alice, id, c.change); !errors.Is(err, c.want) {
+				if err := h.Update(h.t.Context(), alice, job.RefTo(id), c.change); !errors.Is(err, c.want) {
 					h.t.Errorf("got %v, want %v", err, c.want)
 				}
 				if j := h.job(id); !c.check(j) {
@@ -57,14 +57,14 @@ func TestUpdateAfterADependencyIsForgotten(t *testing.T) {
 		h.must(h.Ended(h.t.Context(), a, job.Exit{}))
 		h.must(h.Finished(h.t.Context(), a))
 		h.pass(10*time.Minute, "spot-1")
-		h.must(h.Update(h.t.Context(), alice, second, queue.Change{Comment: new("x")}))
+		h.must(h.Update(h.t.Context(), alice, job.RefTo(second), queue.Change{Comment: new("x")}))
 	})
 }
 
 func TestAdminsPriorityEndsAHold(t *testing.T) {
 	inBubble(t, longConf, func(h *house) {
 		id := h.submit(in(func(s *queue.Submission) { s.Hold = true }))
-		h.must(h.Update(h.t.Context(), root, id, queue.Change{Priority: new(uint32(9))}))
+		h.must(h.Update(h.t.Context(), root, job.RefTo(id), queue.Change{Priority: new(uint32(9))}))
 		h.until(id, "allocated", allocated)
 	})
 }
@@ -73,17 +73,17 @@ func TestRequeueFinished(t *testing.T) {
 	inBubble(t, longConf, func(h *house) {
 		id := h.submit(submission())
 		a := h.run(id)
-		if err := h.Requeue(h.t.Context(), bob, id, false); !errors.Is(err, errno.AccessDenied) {
+		if err := h.Requeue(h.t.Context(), bob, job.RefTo(id), false); !errors.Is(err, errno.AccessDenied) {
 			h.t.Errorf("bob: %v", err)
 		}
 		h.must(h.Ended(h.t.Context(), a, job.Exit{Code: job.ExitCode{Status: 2}}))
-		if err := h.Requeue(h.t.Context(), alice, id, false); !errors.Is(err, errno.TransitionStateNoUpdate) {
+		if err := h.Requeue(h.t.Context(), alice, job.RefTo(id), false); !errors.Is(err, errno.TransitionStateNoUpdate) {
 			h.t.Errorf("while completing: %v", err)
 		}
 		h.must(h.Finished(h.t.Context(), a))
-		h.must(h.Requeue(h.t.Context(), alice, id, true))
+		h.must(h.Requeue(h.t.Context(), alice, job.RefTo(id), true))
 		h.want(id, "PENDING", job.ReasonHeldUser)
-		h.must(h.Release(h.t.Context(), alice, id))
+		h.must(h.Release(h.t.Context(), alice, job.RefTo(id)))
 		again := h.run(id)
 		if again.Restart != 1 || h.job(id).ExitCode != (job.ExitCode{}) {
 			h.t.Errorf("attempt %s, job %+v", again, h.job(id))
@@ -98,8 +98,8 @@ func TestRequeueFinished(t *testing.T) {
 func TestRequeueOfAJobCancelledWhileHeld(t *testing.T) {
 	inBubble(t, longConf, func(h *house) {
 		id := h.submit(in(func(s *queue.Submission) { s.Hold = true }))
-		h.must(h.Cancel(h.t.Context(), alice, id, 0, false))
-		h.must(h.Requeue(h.t.Context(), alice, id, false))
+		h.must(h.Cancel(h.t.Context(), alice, job.RefTo(id), 0, false))
+		h.must(h.Requeue(h.t.Context(), alice, job.RefTo(id), false))
 		h.pass(2 * time.Second)
 		h.want(id, "PENDING", job.ReasonHeldUser)
 		if j := h.job(id); j.Restarts != 0 {
@@ -112,9 +112,9 @@ func TestCancelOfARequeuedRun(t *testing.T) {
 	inBubble(t, longConf, func(h *house) {
 		id := h.submit(submission())
 		a := h.run(id)
-		h.must(h.Requeue(h.t.Context(), alice, id, false))
+		h.must(h.Requeue(h.t.Context(), alice, job.RefTo(id), false))
 		h.want(id, "COMPLETING", job.ReasonNone)
-		h.must(h.Cancel(h.t.Context(), alice, id, 0, false))
+		h.must(h.Cancel(h.t.Context(), alice, job.RefTo(id), 0, false))
 		h.must(h.Ended(h.t.Context(), a, job.Exit{Code: job.ExitCode{Signal: 15}, Reason: job.ExitKilled}))
 		h.must(h.Finished(h.t.Context(), a))
 		if j := h.job(id); j.State != job.Cancelled || j.Active() {

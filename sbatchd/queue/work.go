@@ -104,6 +104,11 @@ func (w *work) back(s savepoint) {
 // rollback forgets what the command did since begin, save that it was denied.
 func (w *work) rollback() {
 	w.back(w.save)
+	w.keepDenials()
+}
+
+// keepDenials writes down what was denied although its command did nothing.
+func (w *work) keepDenials() {
 	denials := w.denials
 	w.denials = nil
 	for _, d := range denials {

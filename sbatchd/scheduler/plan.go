@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -21,9 +22,10 @@ type Decisions struct {
 	Dead    []uint32 // jobs whose dependency can never be satisfied and that asked to be cancelled then
 }
 
-// Start gives a job its nodes; those in Resume are powered down and must boot.
+// Start gives a job its nodes.
 type Start struct {
 	Job       uint32
+	Task      uint32 // of the array whose waiting tasks the job is; else job.NoTask
 	Partition string
 	Nodes     []job.NodeAlloc
 }
@@ -55,6 +57,7 @@ type pass struct {
 	blocked map[string]*hold // partition -> the reservation of its first waiting job
 	ends    []end            // of the jobs this pass starts
 	tested  int
+	arrays  map[uint32]int // array -> tasks that hold nodes, filled on first use
 	out     Decisions
 }
 
@@ -125,11 +128,46 @@ func (p *pass) wait(j *job.Job, r job.Reason, detail string) {
 	}
 }
 
-// consider tries every partition the job names, in order.
+// consider starts a job, or as many tasks of an array as may and can start now.
 func (p *pass) consider(j *job.Job) {
+	one := func(yield func(uint32) bool) { yield(job.NoTask) }
+	tasks := iter.Seq[uint32](one)
+	if j.Waiting() {
+		tasks = j.Tasks.All()
+	}
+	limit := int(p.s.TaskLimit(j))
+	for task := range tasks {
+		if limit > 0 && p.running(j.ID.Array) >= limit {
+			p.wait(j, job.ReasonArrayTaskLimit, "")
+			return
+		}
+		if !p.start(j, task) {
+			return
+		}
+		if limit > 0 {
+			p.arrays[j.ID.Array]++
+		}
+	}
+}
+
+// running is how many tasks of an array hold nodes, this pass's included.
+func (p *pass) running(array uint32) int {
+	if p.arrays == nil {
+		p.arrays = map[uint32]int{}
+		for j := range p.s.Active() {
+			if j.ID.Array != 0 {
+				p.arrays[j.ID.Array]++
+			}
+		}
+	}
+	return p.arrays[array]
+}
+
+// start tries every partition the job names, in order.
+func (p *pass) start(j *job.Job, task uint32) bool {
 	if p.tested >= maxTested {
 		p.wait(j, job.ReasonPriority, "")
-		return
+		return false
 	}
 	p.tested++
 	reason, detail := job.ReasonPartitionDown, ""
@@ -138,18 +176,19 @@ func (p *pass) consider(j *job.Job) {
 		if part == nil {
 			continue
 		}
-		r, d, started := p.tryPartition(j, part)
+		r, d, started := p.tryPartition(j, task, part)
 		if started {
-			return
+			return true
 		}
 		if i == 0 || r == job.ReasonResources {
 			reason, detail = r, d
 		}
 	}
 	p.wait(j, reason, detail)
+	return false
 }
 
-func (p *pass) tryPartition(j *job.Job, part *partitions.Partition) (job.Reason, string, bool) {
+func (p *pass) tryPartition(j *job.Job, task uint32, part *partitions.Partition) (job.Reason, string, bool) {
 	switch strings.ToUpper(part.State) {
 	case "DOWN":
 		return job.ReasonPartitionDown, "", false
@@ -177,7 +216,7 @@ func (p *pass) tryPartition(j *job.Job, part *partitions.Partition) (job.Reason,
 			p.rooms[a.Node] = left
 			p.ends = append(p.ends, end{state.EndOf(p.now, j.Spec.TimeLimit), a})
 		}
-		p.out.Starts = append(p.out.Starts, Start{Job: j.ID.Raw, Partition: part.Name, Nodes: nodes})
+		p.out.Starts = append(p.out.Starts, Start{Job: j.ID.Raw, Task: task, Partition: part.Name, Nodes: nodes})
 		return "", "", true
 	}
 	if ahead != nil {

@@ -83,6 +83,7 @@ func (t *tx) putJob(j *job.Job) error {
 	if had {
 		was = old
 	}
+	t.index(was, j)
 	t.recount(was, j)
 	return nil
 }

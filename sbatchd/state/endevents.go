@@ -257,6 +257,7 @@ func (e JobForgotten) apply(t *tx) error {
 		return nil
 	}
 	t.jobs.Delete(e.ID)
+	t.index(j, nil)
 	t.ch.Forget = append(t.ch.Forget, e.ID)
 	return nil
 }

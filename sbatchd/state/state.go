@@ -27,8 +27,10 @@ type State struct {
 	Acct *assoc.Book
 
 	jobs      *btree.Map[uint32, *job.Job]
-	pending   *btree.Set[uint32] // raw ids in state PENDING
-	active    *btree.Set[uint32] // raw ids that hold nodes
+	tasks     *btree.Map[uint64, uint32] // array and index -> raw id of the tasks that have records
+	waiting   int                        // tasks that records of arrays stand for, beyond one each
+	pending   *btree.Set[uint32]         // raw ids in state PENDING
+	active    *btree.Set[uint32]         // raw ids that hold nodes
 	nodes     *btree.Map[string, *node.Node]
 	instances *btree.Map[string, *node.Instance]
 }
@@ -46,6 +48,7 @@ func New(cfg *partitions.Config, uuid string, epoch uint64) *State {
 		Pools:     map[string]PoolStatus{},
 		Acct:      assoc.Empty(),
 		jobs:      btree.NewMap[uint32, *job.Job](32),
+		tasks:     btree.NewMap[uint64, uint32](32),
 		pending:   new(btree.Set[uint32]),
 		active:    new(btree.Set[uint32]),
 		nodes:     btree.NewMap[string, *node.Node](32),
@@ -58,7 +61,7 @@ func (s *State) fork() *State {
 	c := *s
 	c.Version++
 	c.jobs, c.nodes, c.instances = s.jobs.Copy(), s.nodes.Copy(), s.instances.Copy()
-	c.pending, c.active = s.pending.Copy(), s.active.Copy()
+	c.tasks, c.pending, c.active = s.tasks.Copy(), s.pending.Copy(), s.active.Copy()
 	return &c
 }
 
@@ -71,8 +74,8 @@ func (s *State) Node(name string) (*node.Node, bool) { return s.nodes.Get(name) 
 // Instance finds a ledger row by tag.
 func (s *State) Instance(tag string) (*node.Instance, bool) { return s.instances.Get(tag) }
 
-// JobCount is the number of jobs in memory.
-func (s *State) JobCount() int { return s.jobs.Len() }
+// JobCount is the number of jobs in memory, each task of an array counted.
+func (s *State) JobCount() int { return s.jobs.Len() + s.waiting }
 
 // NodeCount is the number of nodes.
 func (s *State) NodeCount() int { return s.nodes.Len() }

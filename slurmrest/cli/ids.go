@@ -87,6 +87,14 @@ func (r jobRef) matches(j *wire.JobInfo) bool {
 	return false
 }
 
+// one makes of a record for many waiting tasks the one that was named.
+func (r jobRef) one(j *wire.JobInfo) {
+	n, err := strconv.ParseInt(r.tasks, 10, 64)
+	if err == nil && !j.ArrayTaskID.Set && j.ArrayTaskString != "" {
+		j.ArrayTaskID, j.ArrayTaskString = wire.N(n), ""
+	}
+}
+
 // splitIDs splits a list of ids at commas and blanks outside brackets.
 func splitIDs(text string) []string {
 	var out []string

@@ -62,23 +62,41 @@ func (s *scontrolRun) each(ctx context.Context, args []string, last string, chan
 		return fail("%s error:%s", or(last, "slurm_update"), " "+text(err))
 	}
 	var worst error
+	partly := false
 	for _, id := range ids {
 		var err error = errno.InvalidJobID
 		if _, ok := parseJobRef(id); ok {
 			err = change(c, id)
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+		case s.tasksRefused(err):
+			partly = true
+		default:
 			s.e.rawf("%s for job %s", text(err), id)
 			worst = err
 		}
 	}
 	switch {
-	case worst == nil:
+	case worst == nil && !partly:
 		return nil
-	case last == "":
+	case worst == nil, last == "":
 		return exit(1)
 	}
 	return fail("%s error:%s", last, text(worst))
+}
+
+// tasksRefused prints why a change of an array was refused for some of its tasks, a
+// line for each reason; false for another error.
+func (s *scontrolRun) tasksRefused(err error) bool {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok || len(e.Tasks) == 0 {
+		return false
+	}
+	for _, t := range e.Tasks {
+		s.e.rawf("%s: %s", t.StepID, errno.Errno(t.ErrorCode))
+	}
+	return true
 }
 
 func hold(ctx context.Context, s *scontrolRun, args []string) error {
@@ -128,7 +146,11 @@ func (s *scontrolRun) requeue(ctx context.Context, args []string, flags ...strin
 		}
 		for _, job := range resp.Status {
 			for _, r := range job {
-				if r.ErrorCode != 0 {
+				switch {
+				case r.ErrorCode == 0:
+				case strings.Contains(r.StepID, "["):
+					return &client.Error{Errno: errno.Errno(r.ErrorCode), Tasks: job}
+				default:
 					return errno.Errno(r.ErrorCode)
 				}
 			}

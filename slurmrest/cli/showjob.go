@@ -44,6 +44,9 @@ func showJobs(ctx context.Context, s *scontrolRun, args []string) error {
 			return fail("slurm_load_jobs error: %s", text(err))
 		}
 		resp.Jobs = slices.DeleteFunc(resp.Jobs, func(j wire.JobInfo) bool { return !ref.matches(&j) })
+		for i := range resp.Jobs {
+			ref.one(&resp.Jobs[i])
+		}
 		if s.structured() {
 			return printStructured(s.e, s.in, resp)
 		}
@@ -84,7 +87,7 @@ func (s *scontrolRun) jobRecord(fc *format.Context, j *wire.JobInfo) string {
 		if j.ArrayTaskID.Set {
 			task = itoa(j.ArrayTaskID.Number)
 		}
-		r.last("ArrayJobId", itoa(j.ArrayJobID.Number), "ArrayTaskId", task)
+		r.last("ArrayJobId", itoa(j.ArrayJobID.Number), "ArrayTaskId", or(task, "4294967294"))
 		if n := j.ArrayMaxTasks.Or(0); n != 0 {
 			r.last("ArrayTaskThrottle", itoa(n))
 		}

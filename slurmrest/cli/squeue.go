@@ -243,6 +243,9 @@ func (q *jobQuery) print(ctx context.Context, e *Env, c *client.Client, dated bo
 	case in.Given("steps"):
 		return q.printSteps(e, fc, jobs)
 	}
+	if !in.Given("array") {
+		jobs = mergeTasks(jobs)
+	}
 	cols := q.columns(e)
 	if err := sortJobs(fc, jobs, q.sortKeys()); err != nil {
 		return err
@@ -354,7 +357,7 @@ func (q *jobQuery) choose(fc *format.Context, list []wire.JobInfo) []format.Job 
 			continue
 		}
 		tasks := []format.Job{j}
-		if q.in.Given("array") && j.ArrayTaskString != "" && !j.ArrayTaskID.Set {
+		if waits(j.JobInfo) && (q.in.Given("array") || q.namesTask(&j)) {
 			tasks = expandTasks(&j)
 		}
 		for _, t := range tasks {
@@ -415,19 +418,4 @@ func listed(in *Input, long, value string) bool {
 
 func overlap(a, b []string) bool {
 	return slices.ContainsFunc(a, func(x string) bool { return slices.Contains(b, x) })
-}
-
-// expandTasks makes a record for each task that an array record still holds.
-func expandTasks(j *format.Job) []format.Job {
-	list, _, _ := strings.Cut(j.ArrayTaskString, "%")
-	var out []format.Job
-	for _, n := range indexes(list, 1<<20) {
-		t := *j.JobInfo
-		t.ArrayTaskID, t.ArrayTaskString = wire.N(n), ""
-		out = append(out, format.Job{JobInfo: &t})
-	}
-	if len(out) == 0 {
-		return []format.Job{*j}
-	}
-	return out
 }

@@ -121,8 +121,9 @@ func updateJob(ctx context.Context, s *scontrolRun, args []string) error {
 			}
 		}
 		if err != nil {
-			s.e.rawf("%s for job %s", text(err), id)
-			bad = true
+			if bad = true; !s.tasksRefused(err) {
+				s.e.rawf("%s for job %s", text(err), id)
+			}
 		}
 	}
 	if bad {

@@ -214,6 +214,8 @@ type Error struct {
 	Description string      // what the controller was doing; may be empty
 	Source      string
 	Warnings    []wire.Warning
+	// Tasks are the refused parts of an array, one entry for each reason.
+	Tasks []wire.JobArrayResponseMsgEntry
 }
 
 // Error is Slurm's text of the number, which commands print.
@@ -231,11 +233,12 @@ func answerError(status int, contentType string, body []byte) error {
 	var resp struct {
 		Errors   []wire.Error
 		Warnings []wire.Warning
+		Results  []wire.JobArrayResponseMsgEntry
 	}
 	if err := json.Unmarshal(body, &resp); err != nil {
 		return e
 	}
-	e.Warnings = resp.Warnings
+	e.Warnings, e.Tasks = resp.Warnings, resp.Results
 	if len(resp.Errors) > 0 {
 		first := resp.Errors[0]
 		e.Errno, e.Description, e.Source = errno.Errno(first.ErrorNumber), first.Description, first.Source

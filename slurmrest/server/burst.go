@@ -149,7 +149,7 @@ func (c *call) jobRecord() (store.JobRecord, bool) {
 	if !ok {
 		return store.JobRecord{}, false
 	}
-	records, err := c.s.cfg.Controller.Records(c.r.Context(), store.JobQuery{IDs: []uint32{t.id}, Arrays: []uint32{t.id}})
+	records, err := c.s.cfg.Controller.Records(c.r.Context(), store.JobQuery{IDs: []uint32{t.ID}, Arrays: []uint32{t.ID}})
 	if err != nil {
 		c.refuse(err, "Unable to query accounting", "")
 		return store.JobRecord{}, false

@@ -32,7 +32,7 @@ func getDBJob(c *call) {
 	if !ok {
 		return
 	}
-	c.dbJobs(dbQuery{JobQuery: store.JobQuery{IDs: []uint32{t.id}, Arrays: []uint32{t.id}}, tasks: []target{t}}, nil)
+	c.dbJobs(dbQuery{JobQuery: store.JobQuery{IDs: []uint32{t.ID}, Arrays: []uint32{t.ID}}, tasks: []target{t}}, nil)
 }
 
 // dbQuery is a query of the store with what it can't select itself.
@@ -127,7 +127,7 @@ func (c *call) jobQuery(q url.Values) (dbQuery, bool) {
 		if !ok {
 			return bad("step", "Unable to parse job id "+text)
 		}
-		out.IDs, out.Arrays, out.tasks = append(out.IDs, t.id), append(out.Arrays, t.id), append(out.tasks, t)
+		out.IDs, out.Arrays, out.tasks = append(out.IDs, t.ID), append(out.Arrays, t.ID), append(out.tasks, t)
 	}
 	if nodes := list("node"); len(nodes) > 0 {
 		names, err := hostlist.Parse(strings.Join(nodes, ","))
@@ -223,6 +223,8 @@ func (v *dbViewer) job(j *job.Job, a attempt) *wire.DBJob {
 	if j.ID.Task != job.NoTask {
 		v.info.Array.TaskID = wire.N(j.ID.Task)
 	}
+	v.info.Array.Task = tasksText(v.jobs.s, j)
+	v.info.Array.Limits.Max.Running.Tasks = int64(v.jobs.s.TaskLimit(j))
 	v.jobs.memory(s)
 	v.info.Required.MemoryPerCPU, v.info.Required.MemoryPerNode = v.jobs.info.MemoryPerCPU, v.jobs.info.MemoryPerNode
 	if !start.IsZero() && !j.Eligible.IsZero() {

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorilla/mux"
-
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/queue"
 	"github.com/sbatchd/sbatchd/sbatchd/state"
@@ -88,119 +86,69 @@ func (c *call) groups() func(gid uint32) string {
 // getJobsState answers GET /jobs/state, the cheap poll.
 func getJobsState(c *call) {
 	s := c.s.cfg.Controller.Snapshot()
-	var want []string
+	var want []target
 	if q := c.r.URL.Query().Get("job_id"); q != "" {
-		want = strings.Split(q, ",")
+		want = []target{}
+		for text := range strings.SplitSeq(q, ",") {
+			if t, ok := parseTarget(text); ok {
+				want = append(want, t)
+			}
+		}
 	}
 	private := slices.Contains(s.Config.PrivateData, "jobs")
 	c.reply(func(b []byte) []byte {
 		b = append(b, `"jobs":[`...)
 		first := true
 		for j := range s.Jobs() {
-			if !c.sees(private, j) || want != nil && !slices.Contains(want, j.ID.String()) &&
-				!slices.Contains(want, strconv.FormatUint(uint64(j.ID.Raw), 10)) {
+			if !c.sees(private, j) || want != nil && !slices.ContainsFunc(want, func(t target) bool { return t.match(j) }) {
 				continue
 			}
-			if !first {
-				b = append(b, ',')
-			}
-			first = false
-			b = append(b, `{"job_id":`...)
-			b = wire.AppendString(b, j.ID.String())
-			b = append(b, `,"state":[`...)
-			for i, name := range stateNames(j) {
-				if i > 0 {
+			for id := range shownIDs(j) {
+				if !first {
 					b = append(b, ',')
 				}
-				b = wire.AppendString(b, name)
+				first = false
+				b = append(b, `{"job_id":`...)
+				b = wire.AppendString(b, id)
+				b = append(b, `,"state":[`...)
+				for i, name := range stateNames(j) {
+					if i > 0 {
+						b = append(b, ',')
+					}
+					b = wire.AppendString(b, name)
+				}
+				b = append(b, ']', '}')
 			}
-			b = append(b, ']', '}')
 		}
 		return append(b, ']', ',')
 	})
 }
 
-// target is a job id of a path or body: 123, 123_4, 123_[1-3], 123+1.
-type target struct {
-	text  string
-	id    uint32
-	tasks []uint32 // nil: the job, or every task of the array
-}
-
-// maxTarget bounds the tasks one id may name.
-const maxTarget = 1_000_000
-
-// parseTarget reads a job id.
-func parseTarget(text string) (target, bool) {
-	t := target{text: text}
-	base, rest, isTask := strings.Cut(text, "_")
-	base, _, _ = strings.Cut(base, "+")
-	n, err := strconv.ParseUint(base, 10, 32)
-	if err != nil || n == 0 {
-		return t, false
-	}
-	t.id = uint32(n)
-	if !isTask {
-		return t, true
-	}
-	rest = strings.TrimSuffix(strings.TrimPrefix(rest, "["), "]")
-	for part := range strings.SplitSeq(rest, ",") {
-		part, _, _ = strings.Cut(part, "%")
-		lo, hi, ranged := strings.Cut(part, "-")
-		a, errA := strconv.ParseUint(lo, 10, 32)
-		b := a
-		var errB error
-		if ranged {
-			b, errB = strconv.ParseUint(hi, 10, 32)
+// shownIDs are the ids of a job; of a record for waiting tasks each task's.
+func shownIDs(j *job.Job) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if !j.Waiting() {
+			yield(j.ID.String())
+			return
 		}
-		if errors.Join(errA, errB) != nil || b < a || int(b-a)+len(t.tasks) > maxTarget {
-			return t, false
-		}
-		for k := a; k <= b; k++ {
-			t.tasks = append(t.tasks, uint32(k))
+		for n := range j.Tasks.All() {
+			if !yield(job.ID{Raw: j.ID.Raw, Array: j.ID.Array, Task: n}.String()) {
+				return
+			}
 		}
 	}
-	return t, true
 }
 
-// match reports whether the target means a job.
-func (t target) match(j *job.Job) bool {
-	if t.tasks != nil {
-		return j.ID.Array == t.id && slices.Contains(t.tasks, j.ID.Task)
-	}
-	return j.ID.Raw == t.id || j.ID.Array == t.id
-}
-
-// find lists the jobs that a target means.
-func (t target) find(s *state.State) []*job.Job {
-	if j, ok := s.Job(t.id); ok && t.tasks == nil && j.ID.Array == 0 {
-		return []*job.Job{j}
-	}
-	var list []*job.Job
-	for j := range s.Jobs() {
-		if t.match(j) {
-			list = append(list, j)
-		}
-	}
-	return list
-}
-
-// target reads the job id of the path; where it is none the answer is given.
-func (c *call) target() (target, bool) {
-	text := mux.Vars(c.r)["job_id"]
-	t, ok := parseTarget(text)
-	if !ok {
-		c.fail(errno.RESTInvalidQuery, "Rejecting request. Failure parsing parameters", "op_handler_job")
-		c.reply(nil)
-	}
-	return t, ok
-}
-
-// getJob answers GET /job/{job_id}: all records of an array.
+// getJob answers GET /job/{job_id}: all records of an array, also where one task is
+// named, as Slurm does.
 func getJob(c *call) {
 	t, ok := c.target()
 	if !ok {
 		return
+	}
+	if t.Tasks.Len() > 0 {
+		c.warn("Job array Ids are not currently supported for job searches. Showing all jobs in array instead.", "_handle_job_get")
+		t.Ref = job.RefTo(t.ID)
 	}
 	s := c.s.cfg.Controller.Snapshot()
 	private := slices.Contains(s.Config.PrivateData, "jobs")
@@ -233,33 +181,49 @@ func postJob(c *call) {
 	if !c.read(&d) {
 		return
 	}
-	results := func(b []byte) []byte { return append(b, `"results":null,`...) }
-	found := t.find(c.s.cfg.Controller.Snapshot())
-	if len(found) == 0 {
-		c.fail(errno.InvalidJobID, "Job update requested failed", updateSource)
+	results := func(b []byte) []byte {
+		if !c.v.Since(42) {
+			b = append(wire.AppendString(append(b, `"job_id":`...), t.text), `,"step_id":"","job_submit_user_msg":"",`...)
+		}
+		return append(b, `"results":null,`...)
 	}
-	for _, j := range found {
-		if err := c.update(j.ID.Raw, &d); err != nil {
-			description, source := "Job update requested failed", updateSource
-			if f, ok := errors.AsType[*fault](err); ok {
-				description, source = f.description, f.source
-			}
-			c.fail(err, description, source)
-			break
+	if t.Tasks.Len() > 0 && !c.own {
+		c.fail(errno.RESTInvalidQuery, "Rejecting request. Submit job update against Array Job's JobID instead of array task id.", "_job_post_update")
+		c.reply(results)
+		return
+	}
+	if err := c.update(t.Ref, &d); err != nil {
+		description, source := "Job update requested failed", updateSource
+		if f, ok := errors.AsType[*fault](err); ok {
+			description, source = f.description, f.source
+		}
+		c.fail(err, description, source)
+		if rows := taskRows(err); rows != nil {
+			results = func(b []byte) []byte { return append(appendRows(append(b, `"results":`...), rows), ',') }
 		}
 	}
 	c.reply(results)
+}
+
+// taskRows are the refusals of a command on an array; nil for another error.
+func taskRows(err error) []wire.JobArrayResponseMsgEntry {
+	refused, _ := errors.AsType[queue.TaskErrors](err)
+	var rows []wire.JobArrayResponseMsgEntry
+	for _, e := range refused {
+		rows = append(rows, row(e.Array, e.Name(), e.Err))
+	}
+	return rows
 }
 
 // changeable are the fields that an update may give; others are refused, since
 // a change that isn't made must not look as if it were.
 var changeable = []string{
 	"account", "begin_time", "comment", "constraints", "dependency", "excluded_nodes", "hold", "job_id", "maximum_nodes",
-	"memory_per_node", "minimum_nodes", "name", "nice", "nodes", "partition", "priority", "requeue", "required_nodes", "time_limit",
+	"array", "memory_per_node", "minimum_nodes", "name", "nice", "nodes", "partition", "priority", "requeue", "required_nodes", "time_limit",
 }
 
 // update turns the given fields into commands.
-func (c *call) update(id uint32, d *wire.JobDescMsg) error {
+func (c *call) update(ref job.Ref, d *wire.JobDescMsg) error {
 	for _, field := range d.GivenFields() {
 		if !slices.Contains(changeable, field) {
 			return &fault{errno.NotSupported, fmt.Sprintf("Field %q can not be changed", field), "#/" + field + "/"}
@@ -271,15 +235,15 @@ func (c *call) update(id uint32, d *wire.JobDescMsg) error {
 		return err
 	}
 	if any {
-		if err := q.Update(ctx, c.who, id, change); err != nil {
+		if err := q.Update(ctx, c.who, ref, change); err != nil {
 			return err
 		}
 	}
 	switch {
 	case d.Hold != nil && *d.Hold:
-		return q.Hold(ctx, c.who, id)
+		return q.Hold(ctx, c.who, ref)
 	case d.Hold != nil:
-		return q.Release(ctx, c.who, id)
+		return q.Release(ctx, c.who, ref)
 	}
 	return nil
 }
@@ -325,6 +289,13 @@ func changeOf(d *wire.JobDescMsg) (ch queue.Change, any bool, err error) {
 	}
 	if d.MemoryPerNode.Given() && set("memory_per_node") {
 		ch.Memory = new(d.MemoryPerNode.Number)
+	}
+	if limit, ok := strings.CutPrefix(d.Array, "%"); ok && set("array") {
+		n, err := strconv.ParseUint(limit, 10, 31)
+		if err != nil {
+			return ch, any, errno.InvalidArray
+		}
+		ch.ArrayLimit = new(uint32(n))
 	}
 	if set("nice") {
 		ch.Nice = new(int32(given(d.Nice, 0)))

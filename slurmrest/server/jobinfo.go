@@ -43,7 +43,7 @@ func (v *viewer) job(j *job.Job) *wire.JobInfo {
 	size := v.size(j)
 	v.info = wire.JobInfo{
 		Account: j.Account, AccrueTime: accrue(j), AllocatingNode: s.SubmitHost,
-		ArrayJobID: wire.N(j.ID.Array), ArrayMaxTasks: zero, BatchFlag: true, Cluster: v.s.Config.ClusterName,
+		ArrayJobID: wire.N(j.ID.Array), ArrayMaxTasks: wire.N(v.s.TaskLimit(j)), BatchFlag: true, Cluster: v.s.Config.ClusterName,
 		Command: command(s), Comment: j.Comment, SystemComment: j.SystemNote, Contiguous: s.Contiguous,
 		CPUs: wire.N(size.cpus), CPUsPerTask: wire.N(max(1, s.CPUsPerTask)), CPUsPerTRES: s.CPUsPerTRES,
 		CurrentWorkingDirectory: s.WorkDir, Deadline: at(s.Deadline), DelayBoot: zero, Dependency: s.Dependency,
@@ -70,6 +70,9 @@ func (v *viewer) job(j *job.Job) *wire.JobInfo {
 	if j.ID.Task != job.NoTask {
 		v.info.ArrayTaskID = wire.N(j.ID.Task)
 	}
+	if j.Waiting() {
+		v.info.ArrayTaskString = tasksText(v.s, j)
+	}
 	if j.State.Final() && j.Run == nil {
 		v.info.Tasks = wire.Num{} // forgotten, as in Slurm
 	}
@@ -77,6 +80,16 @@ func (v *viewer) job(j *job.Job) *wire.JobInfo {
 	v.stored(s)
 	v.allocation(j, size)
 	return &v.info
+}
+
+// tasksText are the indexes a record of an array stands for, with the array's limit:
+// 1-5,9%2.
+func tasksText(s *state.State, j *job.Job) string {
+	text := j.Tasks.String()
+	if limit := s.TaskLimit(j); limit > 0 && text != "" {
+		text += "%" + strconv.FormatUint(uint64(limit), 10)
+	}
+	return text
 }
 
 // eligible is when a job could have started; not while it is held.

@@ -27,13 +27,24 @@ func deleteJob(c *call) {
 			c.errors = append(c.errors, wire.Error{
 				Description: "Unknown signal " + name, Error: errno.Success.Error(), Source: "#/signal/",
 			})
-			c.reply(statusOf(resp.Status))
+			c.reply(c.statusOf(resp.Status))
 			return
 		}
 	}
 	batch := slices.Contains(strings.Split(strings.ToUpper(query.Get("flags")), ","), "BATCH_JOB")
 	resp.Status = c.kill([]target{t}, nil, signal, batch)
-	c.reply(statusOf(resp.Status))
+	c.reply(c.statusOf(resp.Status))
+}
+
+// statusOf lists the refusals of one job's kill; before v0.0.42 they are errors.
+func (c *call) statusOf(list []wire.KillJobsRespJob) func(b []byte) []byte {
+	if c.v.Since(42) {
+		return statusOf(list)
+	}
+	for _, r := range list {
+		c.fail(errno.Errno(r.Error.Code), "Failure to signal job "+r.StepID, "slurm_kill_job2()")
+	}
+	return nil
 }
 
 func statusOf(list []wire.KillJobsRespJob) func(b []byte) []byte {
@@ -55,17 +66,15 @@ func (c *call) kill(targets []target, filter func(*job.Job) bool, signal uint8, 
 	s := c.s.cfg.Controller.Snapshot()
 	var refused []wire.KillJobsRespJob
 	for _, t := range targets {
-		found := t.find(s)
-		if len(found) == 0 {
-			refused = append(refused, refusal(errno.InvalidJobID, t.text, wire.Num{}))
-		}
-		for _, j := range found {
-			if filter != nil && !filter(j) {
+		var id wire.Num
+		if found := t.find(s); len(found) > 0 {
+			if filter != nil && !slices.ContainsFunc(found, filter) {
 				continue
 			}
-			if err := c.s.cfg.Controller.Cancel(c.r.Context(), c.who, j.ID.Raw, signal, batch); err != nil {
-				refused = append(refused, refusal(err, j.ID.String(), wire.N(j.ID.Raw)))
-			}
+			id = wire.N(t.ID)
+		}
+		if err := c.s.cfg.Controller.Cancel(c.r.Context(), c.who, t.Ref, signal, batch); err != nil {
+			refused = append(refused, refusal(err, t.text, id))
 		}
 	}
 	return refused
@@ -116,7 +125,11 @@ func deleteJobs(c *call) {
 	if len(m.Jobs) == 0 {
 		for j := range c.s.cfg.Controller.Snapshot().Jobs() {
 			if !j.State.Final() && filter(j) {
-				targets = append(targets, target{text: j.ID.String(), id: j.ID.Raw})
+				t := target{text: j.ID.String(), Ref: job.RefTo(j.ID.Raw)}
+				if j.ID.Array != 0 {
+					t.Ref = job.Ref{ID: j.ID.Array, Tasks: tasksOf(j), Part: job.AllParts}
+				}
+				targets = append(targets, t)
 			}
 		}
 	}
@@ -208,16 +221,23 @@ func requeueJobs(c *call) {
 }
 
 func (c *call) requeue(t target, hold bool) []wire.JobArrayResponseMsgEntry {
-	found := t.find(c.s.cfg.Controller.Snapshot())
-	if len(found) == 0 {
-		return []wire.JobArrayResponseMsgEntry{row(0, t.text, errno.InvalidJobID)}
+	id := uint32(0)
+	if len(t.find(c.s.cfg.Controller.Snapshot())) > 0 {
+		id = t.ID
 	}
-	rows := make([]wire.JobArrayResponseMsgEntry, 0, len(found))
-	for _, j := range found {
-		err := c.s.cfg.Controller.Requeue(c.r.Context(), c.who, j.ID.Raw, hold)
-		rows = append(rows, row(j.ID.Raw, j.ID.String(), err))
+	err := c.s.cfg.Controller.Requeue(c.r.Context(), c.who, t.Ref, hold)
+	if rows := taskRows(err); rows != nil {
+		return rows
 	}
-	return rows
+	return []wire.JobArrayResponseMsgEntry{row(id, t.text, err)}
+}
+
+// tasksOf are the indexes a record of an array stands for.
+func tasksOf(j *job.Job) job.TaskSet {
+	if j.Tasks.Len() > 0 {
+		return j.Tasks
+	}
+	return job.RefTask(j.ID.Array, j.ID.Task).Tasks
 }
 
 func row(id uint32, text string, err error) wire.JobArrayResponseMsgEntry {

@@ -44,7 +44,12 @@ func TestEveryAnswerHasItsStructure(t *testing.T) {
 			{"/slurmdb/V/jobs?show_duplicates&show_batch_script", "/slurmdb/V/jobs/"},
 			{"/slurmdb/V/job/2", "/slurmdb/V/job/{job_id}"},
 			{"/slurmdb/V/ping", "/slurmdb/V/ping/"},
+			{"/slurm/V/reservations", "/slurm/V/reservations/"},
+			{"/slurm/V/resources/3", "/slurm/V/resources/{job_id}"},
 		} {
+			if !has(v.Name, tt.path) {
+				continue
+			}
 			r := h.do(alice, "GET", strings.Replace(tt.path, "V", v.Name, 1), "", strings.Replace(tt.template, "V", v.Name, 1))
 			if r.status != http.StatusOK || r.header.Get("Content-Type") != "application/json" {
 				t.Errorf("%s: %d %s", tt.path, r.status, r.body)
@@ -308,7 +313,7 @@ func TestAccounting(t *testing.T) {
 	h := newHouse(t, nil)
 	id := h.submit("")
 	a := h.run(id)
-	h.must(h.Requeue(t.Context(), auth.Identity{User: "alice", UID: alice, GID: alice, Role: auth.User}, id, false))
+	h.must(h.Requeue(t.Context(), auth.Identity{User: "alice", UID: alice, GID: alice, Role: auth.User}, job.RefTo(id), false))
 	h.finish(a, job.ExitCode{Signal: 15})
 	a = h.run(id)
 	h.finish(a, job.ExitCode{Status: 3})

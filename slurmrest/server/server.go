@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sbatchd/sbatchd/partitions"
+	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
 	"github.com/sbatchd/sbatchd/sbatchd/queue"
 	"github.com/sbatchd/sbatchd/sbatchd/state"
@@ -27,11 +28,11 @@ import (
 type Controller interface {
 	Snapshot() *state.State
 	Submit(ctx context.Context, who auth.Identity, in queue.Submission) (queue.Submitted, error)
-	Cancel(ctx context.Context, who auth.Identity, id uint32, signal uint8, batchOnly bool) error
-	Hold(ctx context.Context, who auth.Identity, id uint32) error
-	Release(ctx context.Context, who auth.Identity, id uint32) error
-	Requeue(ctx context.Context, who auth.Identity, id uint32, hold bool) error
-	Update(ctx context.Context, who auth.Identity, id uint32, c queue.Change) error
+	Cancel(ctx context.Context, who auth.Identity, ref job.Ref, signal uint8, batchOnly bool) error
+	Hold(ctx context.Context, who auth.Identity, ref job.Ref) error
+	Release(ctx context.Context, who auth.Identity, ref job.Ref) error
+	Requeue(ctx context.Context, who auth.Identity, ref job.Ref, hold bool) error
+	Update(ctx context.Context, who auth.Identity, ref job.Ref, c queue.Change) error
 	UpdateNode(ctx context.Context, who auth.Identity, name string, c queue.NodeChange) error
 	Reclaim(ctx context.Context, who auth.Identity, name string, notice time.Duration) error
 	Reconfigure(ctx context.Context, who auth.Identity, cfg *partitions.Config) error

@@ -7,7 +7,6 @@ import (
 
 	"github.com/sbatchd/sbatchd/partitions/hostlist"
 	"github.com/sbatchd/sbatchd/partitions/tres"
-	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/queue"
 	"github.com/sbatchd/sbatchd/slurmrest/auth"
 	"github.com/sbatchd/sbatchd/slurmrest/errno"
@@ -60,10 +59,21 @@ func submitJob(c *call) {
 	}
 	c.reply(func(b []byte) []byte {
 		b = append(b, `"job_id":`...)
-		b = strconv.AppendUint(b, uint64(shownID(out.ID)), 10)
+		b = strconv.AppendUint(b, uint64(out.ID.Shown()), 10)
 		b = append(b, `,"step_id":"batch","job_submit_user_msg":`...)
-		return append(wire.AppendString(b, message), ',')
+		b = append(wire.AppendString(b, message), ',')
+		if !c.v.Since(42) {
+			b = appendResult(b, out.ID.Shown(), message)
+		}
+		return b
 	})
+}
+
+// appendResult appends what a submission answers a second time before v0.0.42.
+func appendResult(b []byte, id uint32, message string) []byte {
+	b = strconv.AppendUint(append(b, `"result":{"job_id":`...), uint64(id), 10)
+	b = wire.AppendString(append(b, `,"step_id":"batch","error_code":0,"error":"No error","job_submit_user_msg":`...), message)
+	return append(b, '}', ',')
 }
 
 // component finds the one description of a submission. nil: the answer's
@@ -147,14 +157,6 @@ func condition(in queue.Submission, out queue.Submitted) error {
 	return nil
 }
 
-// shownID is the number users see: an array's for its tasks.
-func shownID(id job.ID) uint32 {
-	if id.Array != 0 {
-		return id.Array
-	}
-	return id.Raw
-}
-
 // plan is what sbatch --test-only prints.
 func plan(out queue.Submitted) string {
 	names, cpus := make([]string, len(out.Nodes)), 0
@@ -163,5 +165,5 @@ func plan(out queue.Submitted) string {
 		cpus += n.CPUs
 	}
 	return fmt.Sprintf("Job %d to start at %s using %d processors on nodes %s in partition %s",
-		shownID(out.ID), tres.FormatTime(out.Start.Local()), cpus, hostlist.Compress(names), out.Partition)
+		out.ID.Shown(), tres.FormatTime(out.Start.Local()), cpus, hostlist.Compress(names), out.Partition)
 }

@@ -168,26 +168,26 @@ func (w *world) onJob(do func(context.Context, *queue.Queue, uint32) error) {
 }
 
 func (w *world) cancel() {
-	w.onJob(func(ctx context.Context, q *queue.Queue, id uint32) error { return q.Cancel(ctx, alice, id, 0, false) })
+	w.onJob(func(ctx context.Context, q *queue.Queue, id uint32) error { return q.Cancel(ctx, alice, job.RefTo(id), 0, false) })
 }
 
 func (w *world) requeue() {
 	hold := w.rng.Intn(4) == 0
-	w.onJob(func(ctx context.Context, q *queue.Queue, id uint32) error { return q.Requeue(ctx, alice, id, hold) })
+	w.onJob(func(ctx context.Context, q *queue.Queue, id uint32) error { return q.Requeue(ctx, alice, job.RefTo(id), hold) })
 }
 
 func (w *world) hold() {
-	w.onJob(func(ctx context.Context, q *queue.Queue, id uint32) error { return q.Hold(ctx, alice, id) })
+	w.onJob(func(ctx context.Context, q *queue.Queue, id uint32) error { return q.Hold(ctx, alice, job.RefTo(id)) })
 }
 
 func (w *world) release() {
-	w.onJob(func(ctx context.Context, q *queue.Queue, id uint32) error { return q.Release(ctx, alice, id) })
+	w.onJob(func(ctx context.Context, q *queue.Queue, id uint32) error { return q.Release(ctx, alice, job.RefTo(id)) })
 }
 
 func (w *world) relimit() {
 	minutes := uint32(1 + w.rng.Intn(10))
 	w.onJob(func(ctx context.Context, q *queue.Queue, id uint32) error {
-		return q.Update(ctx, root, id, queue.Change{TimeLimit: &minutes})
+		return q.Update(ctx, root, job.RefTo(id), queue.Change{TimeLimit: &minutes})
 	})
 }
 

@@ -125,7 +125,7 @@ func (w *world) unhold() {
 	s := c.q.Snapshot()
 	for j := range s.Pending() {
 		if j.Held() {
-			w.ask(func(ctx context.Context, q *queue.Queue) error { return q.Release(ctx, alice, j.ID.Raw) })
+			w.ask(func(ctx context.Context, q *queue.Queue) error { return q.Release(ctx, alice, job.RefTo(j.ID.Raw)) })
 		}
 	}
 	for n := range s.Nodes() {
