@@ -24,7 +24,7 @@ var (
 	savedLine   = regexp.MustCompile(`^saved epoch (\d+) on (USR1|TERM)$`)
 	doneLine    = regexp.MustCompile(`^done: (\d+) epochs, `)
 	// What Slurm writes into the output of a job that it takes off its node.
-	takenLine = regexp.MustCompile(`^slurmstepd: error: \*\*\* JOB \d+ ON \S+ CANCELLED AT \S+ DUE TO PREEMPTION \*\*\*$`)
+	takenLine = regexp.MustCompile(`^\[\S+\] error: \*\*\* JOB \d+ ON \S+ CANCELLED AT \S+ DUE TO PREEMPTION \*\*\*$`)
 )
 
 // readOutput reads the output file and checks that no line of a run is missing,

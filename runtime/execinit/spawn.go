@@ -280,10 +280,10 @@ func execError(path string, err error) string {
 	return fmt.Sprintf("execve(): %s: %s", path, text(err))
 }
 
-// complain writes a line to the job's stderr, as slurmstepd does. If it cannot
-// be written there is nobody left to tell.
+// complain writes a line to the job's stderr, as slurmstepd does since 26.05. If it
+// cannot be written there is nobody left to tell.
 func complain(f *os.File, format string, args ...any) {
-	_, _ = fmt.Fprintf(f, "slurmstepd: error: "+format+"\n", args...)
+	_, _ = fmt.Fprintf(f, time.Now().Format("[2006-01-02T15:04:05.000]")+" error: "+format+"\n", args...)
 }
 
 // text is the C library's text of a system error.

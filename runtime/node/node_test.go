@@ -393,7 +393,7 @@ while :; do sleep 0.1; done`, func(l *agentapi.Launch) {
 		t.Errorf("stdout: %q", out)
 	}
 	line := n.c.output(a, "err")
-	if !strings.HasPrefix(line, "slurmstepd: error: *** JOB 20 ON test-") || !strings.Contains(line, " DUE TO TIME LIMIT ***\n") {
+	if !strings.Contains(line, "] error: *** JOB 20 ON test-") || !strings.Contains(line, " DUE TO TIME LIMIT ***\n") {
 		t.Errorf("stderr: %q", line)
 	}
 }
@@ -449,7 +449,7 @@ func TestCancel(t *testing.T) {
 	}
 	n.c.finished(a)
 	out := n.c.output(a, "out")
-	if !strings.Contains(out, "ready\nslurmstepd: error: *** JOB 40 ON test-") || !strings.Contains(out, "got TERM\n") {
+	if !strings.HasPrefix(out, "ready\n[") || !strings.Contains(out, "] error: *** JOB 40 ON test-") || !strings.Contains(out, "got TERM\n") {
 		t.Errorf("output %q", out)
 	}
 }

@@ -229,8 +229,9 @@ var due = map[string]string{
 func (s *shim) note(k attempt.Kill) {
 	line := k.Notice
 	if line == "" {
-		line = fmt.Sprintf("slurmstepd: error: *** JOB %d ON %s CANCELLED AT %s%s ***",
-			s.spec.Job, s.spec.Node, s.now().Format("2006-01-02T15:04:05"), due[k.Reason])
+		now := s.now()
+		line = fmt.Sprintf("[%s] error: *** JOB %d ON %s CANCELLED AT %s%s ***", now.Format("2006-01-02T15:04:05.000"),
+			s.spec.Job, s.spec.Node, now.Format("2006-01-02T15:04:05"), due[k.Reason])
 	}
 	if s.spec.Notes == "" {
 		return

@@ -315,6 +315,6 @@ func killOrder(j *job.Job) *agentapi.Order {
 // notice is the line Slurm's launcher writes into a job's stderr when the job
 // is ended from outside (slurmstepd, Slurm 26.05).
 func notice(j *job.Job, why string, at time.Time) string {
-	return fmt.Sprintf("slurmstepd: error: *** JOB %d ON %s CANCELLED AT %s %s ***",
-		j.ID.Raw, j.Run.Nodes[0].Node, at.Local().Format("2006-01-02T15:04:05"), why)
+	return fmt.Sprintf("[%s] error: *** JOB %d ON %s CANCELLED AT %s %s ***", at.Local().Format("2006-01-02T15:04:05.000"), j.ID.Raw,
+		j.Run.Nodes[0].Node, at.Local().Format("2006-01-02T15:04:05"), why)
 }

@@ -173,7 +173,7 @@ var runLine = regexp.MustCompile(`^run (\d+)$`)
 func checkExclusive(text string) (complete []int, err error) {
 	restart, line, ended := -1, 0, false
 	for n, got := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
-		if strings.HasPrefix(got, "slurmstepd: error: *** JOB ") {
+		if isNotice(got) {
 			continue
 		}
 		if f := runLine.FindStringSubmatch(got); f != nil {

@@ -60,7 +60,7 @@ func runs(t *testing.T, text string) []int {
 				t.Errorf("line %d: %q after %d: lost or doubled", n+1, line, last)
 			}
 			last = number
-		case strings.HasPrefix(line, "saved "), strings.HasPrefix(line, "slurmstepd: error: *** JOB "):
+		case strings.HasPrefix(line, "saved "), isNotice(line):
 		case line == "end":
 			if ended {
 				t.Errorf("line %d: a second end", n+1)
@@ -76,12 +76,17 @@ func runs(t *testing.T, text string) []int {
 	return began
 }
 
+// isNotice says whether a line is Slurm's own about the end of a job.
+func isNotice(line string) bool {
+	return strings.HasPrefix(line, "[") && strings.Contains(line, "] error: *** JOB ")
+}
+
 // withoutSlurmstepd leaves out the line that Slurm writes into the output of a
 // job it takes off its node.
 func withoutSlurmstepd(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "slurmstepd: error: *** JOB ") {
+		if !isNotice(line) {
 			b.WriteString(line)
 		}
 	}

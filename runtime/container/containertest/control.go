@@ -199,8 +199,8 @@ func testExec(t *testing.T, s *suite) {
 	wantExit(t, run(container.ExecSpec{Argv: []string{"sh", "-c", `echo hook $COLOR $SHAPE; exit 6`}, Env: []string{"SHAPE=round"}}), 6, 0)
 	wantExit(t, run(container.ExecSpec{Argv: []string{"sh", "-c", `echo $COLOR`}, Env: []string{"COLOR=red"}}), 0, 0)
 	wantExit(t, run(container.ExecSpec{Argv: []string{"no-such-hook"}}), 2, 0)
-	want := "script\nhook green round\nred\nslurmstepd: error: execve(): no-such-hook: No such file or directory\n"
-	if out := read(t, spec.Stdout); out != want {
+	want := "script\nhook green round\nred\nerror: execve(): no-such-hook: No such file or directory\n"
+	if out := unstamped(read(t, spec.Stdout)); out != want {
 		t.Errorf("output %q, want %q", out, want)
 	}
 

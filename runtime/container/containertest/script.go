@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -148,11 +149,16 @@ func testSurroundings(t *testing.T, s *suite) {
 	spec.Cwd = "/no/such/folder"
 	e, out = s.run(t, spec)
 	wantExit(t, e, 0, 0)
-	want := "slurmstepd: error: couldn't chdir to `/no/such/folder': No such file or directory: going to /tmp instead\n/tmp\n"
-	if out != want {
+	want := "error: couldn't chdir to `/no/such/folder': No such file or directory: going to /tmp instead\n/tmp\n"
+	if out = unstamped(out); out != want {
 		t.Errorf("without its folder: %q, want %q", out, want)
 	}
 }
+
+// stamp is the time before a line of slurmstepd's.
+var stamp = regexp.MustCompile(`(?m)^\[\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\] `)
+
+func unstamped(out string) string { return stamp.ReplaceAllString(out, "") }
 
 func testUser(t *testing.T, s *suite) {
 	if !s.Users {
@@ -203,7 +209,7 @@ func testBadScript(t *testing.T, s *suite) {
 		spec.Mounts = []container.Mount{{Source: dir, Target: dir, ReadOnly: s.Image != ""}}
 		e, out := s.run(t, spec)
 		wantExit(t, e, tt.code, 0)
-		if want := "slurmstepd: error: " + tt.message + "\n"; out != want {
+		if want := "error: " + tt.message + "\n"; unstamped(out) != want {
 			t.Errorf("%s: output %q, want %q", tt.path, out, want)
 		}
 	}
