@@ -175,6 +175,8 @@ type Run struct {
 	Saved Checkpoint `json:"saved,omitzero"`
 	// Phase is the agent's word for what happens before the script runs.
 	Phase string `json:"phase,omitempty"`
+	// Steps are the sruns of the attempt, by number, at most MaxSteps.
+	Steps []Step `json:"steps,omitempty"`
 	// Signals are those asked for by scancel, in order.
 	Signals []Sent `json:"signals,omitempty"`
 	// Notice is the moment the provider takes the node away, if announced.
@@ -230,6 +232,8 @@ type Host struct {
 	GPUs         []string `json:"gpus,omitempty"` // types as reported
 	ImageDigest  string   `json:"image_digest,omitempty"`
 	ImageRef     string   `json:"image_ref,omitempty"`
+	// Direct says that the node writes the user's output files itself.
+	Direct bool `json:"direct,omitempty"`
 }
 
 // Usage is what the attempt consumed, measured by the agent on a monotonic clock.

@@ -254,6 +254,16 @@ func (d *desk) Ended(_ context.Context, a job.Attempt, x job.Exit) error {
 	return nil
 }
 
+func (d *desk) StepStarted(_ context.Context, a job.Attempt, s job.Step) error {
+	d.say("step %s %d %s of %d", a, s.ID, s.Name, s.Tasks)
+	return nil
+}
+
+func (d *desk) StepEnded(_ context.Context, a job.Attempt, id uint32, code job.ExitCode) error {
+	d.say("step %s %d ended %d:%d", a, id, code.Status, code.Signal)
+	return nil
+}
+
 func (d *desk) LaunchFailed(_ context.Context, a job.Attempt, f job.LaunchFailure) error {
 	d.say("launch failed %s %s", a, f.Class)
 	d.apply(state.JobEnded{Attempt: a, At: time.Now(), State: job.Failed})

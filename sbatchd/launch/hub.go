@@ -36,6 +36,8 @@ type Jobs interface {
 	Ordered(ctx context.Context, a job.Attempt, hosts []job.Host) (bool, error)
 	Progress(ctx context.Context, a job.Attempt, phase string) error
 	Started(ctx context.Context, a job.Attempt, digest, driver string, restored uint32) error
+	StepStarted(ctx context.Context, a job.Attempt, s job.Step) error
+	StepEnded(ctx context.Context, a job.Attempt, id uint32, code job.ExitCode) error
 	Ended(ctx context.Context, a job.Attempt, x job.Exit) error
 	LaunchFailed(ctx context.Context, a job.Attempt, f job.LaunchFailure) error
 	Lost(ctx context.Context, a job.Attempt, message string) error

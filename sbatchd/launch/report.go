@@ -33,9 +33,6 @@ func (s *session) has(a job.Attempt) bool {
 func (s *session) take(ctx context.Context, r *agentapi.Report) error {
 	a := job.Attempt{Job: r.GetKey().GetJob(), Restart: r.GetKey().GetRestart()}
 	q := s.hub.Jobs
-	if step := r.GetKey().GetStep(); a.Job != 0 && step != agentapi.BatchStep {
-		return nil // steps get their own records with accounting of steps
-	}
 	if a.Job != 0 && !s.has(a) {
 		// Of an attempt that is over, or that never was this node's to speak of:
 		// nothing follows from it, and the agent may be done with it.
@@ -43,6 +40,9 @@ func (s *session) take(ctx context.Context, r *agentapi.Report) error {
 			s.hub.release(s, a)
 		}
 		return nil
+	}
+	if id := r.GetKey().GetStep(); a.Job != 0 && id != agentapi.BatchStep {
+		return s.step(ctx, a, id, r)
 	}
 	switch e := r.GetEvent().(type) {
 	case *agentapi.Report_Started:
@@ -75,6 +75,17 @@ func (s *session) take(ctx context.Context, r *agentapi.Report) error {
 	case *agentapi.Report_Frozen:
 		s.hub.Log.Warn("job frozen by its fence", "job", a.Job, "restart", a.Restart, "node", s.node, "frozen", e.Frozen.GetFrozen())
 		return nil
+	}
+	return nil
+}
+
+// step takes what a node says of an srun.
+func (s *session) step(ctx context.Context, a job.Attempt, id uint32, r *agentapi.Report) error {
+	switch e := r.GetEvent().(type) {
+	case *agentapi.Report_Started:
+		return s.hub.Jobs.StepStarted(ctx, a, job.Step{ID: id, Name: e.Started.GetStepName(), Tasks: int(e.Started.GetNtasks())})
+	case *agentapi.Report_Exited:
+		return s.hub.Jobs.StepEnded(ctx, a, id, exitOf(e.Exited).Code)
 	}
 	return nil
 }

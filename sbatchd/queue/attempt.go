@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sbatchd/sbatchd/sbatchd/job"
@@ -73,6 +74,33 @@ func (q *Queue) Started(ctx context.Context, a job.Attempt, digest, driver strin
 			return nil
 		}
 		return w.emit(state.JobStarted{Attempt: a, At: w.Now, ImageDigest: digest, Driver: driver, Restored: restored})
+	})
+}
+
+// StepStarted says that an srun in the job runs its tasks.
+func (q *Queue) StepStarted(ctx context.Context, a job.Attempt, s job.Step) error {
+	return q.report(ctx, a, func(w *work, j *job.Job) error {
+		if slices.ContainsFunc(j.Run.Steps, func(have job.Step) bool { return have.ID == s.ID }) {
+			return nil
+		}
+		s.Start = w.Now
+		if len(j.Run.Nodes) > 0 && s.CPUs == 0 {
+			s.CPUs = min(max(s.Tasks*max(1, j.Spec.CPUsPerTask), 1), j.Run.Nodes[0].CPUs)
+		}
+		return w.emit(state.StepChanged{Attempt: a, Step: s})
+	})
+}
+
+// StepEnded says how a step ended.
+func (q *Queue) StepEnded(ctx context.Context, a job.Attempt, id uint32, code job.ExitCode) error {
+	return q.report(ctx, a, func(w *work, j *job.Job) error {
+		at := slices.IndexFunc(j.Run.Steps, func(s job.Step) bool { return s.ID == id })
+		if at < 0 || !j.Run.Steps[at].End.IsZero() {
+			return nil
+		}
+		s := j.Run.Steps[at]
+		s.End, s.ExitCode = w.Now, code
+		return w.emit(state.StepChanged{Attempt: a, Step: s})
 	})
 }
 

@@ -92,7 +92,11 @@ func (e JobEnded) apply(t *tx) error {
 	case j.Stop != nil:
 		r.State = j.Stop.Final
 	}
-	if !j.Flags.Has(job.Requeued) {
+	switch {
+	case j.Flags.Has(job.Requeued), j.Stop != nil && j.Stop.Why == job.StopCancel: // as Slurm: 0:0, the script keeps its own
+	case j.State == job.NodeFail:
+		j.ExitCode = job.ExitCode{Status: 1}
+	default:
 		j.ExitCode = e.ExitCode
 	}
 	if e.Hold && j.Flags.Has(job.Requeued) && j.Stop == nil {

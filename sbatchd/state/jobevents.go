@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -215,6 +216,32 @@ func (e JobOrdered) apply(t *tx) error {
 		return err
 	}
 	r.Ordered, r.Hosts, r.Limit = e.At, e.Hosts, j.Spec.TimeLimit
+	t.putRun(j, r)
+	return t.putJob(j)
+}
+
+// StepChanged tells that a step of an attempt began or ended: Step is its newest
+// record.
+type StepChanged struct {
+	Attempt job.Attempt
+	Step    job.Step
+}
+
+func (StepChanged) Kind() string                        { return "StepChanged" }
+func (e StepChanged) Subject() (uint32, string, string) { return e.Attempt.Job, "", "" }
+func (e StepChanged) apply(t *tx) error {
+	j, r, err := t.editRun(e.Attempt)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(r.Steps, func(s job.Step) bool { return s.ID == e.Step.ID })
+	switch {
+	case at >= 0:
+		r.Steps = slices.Clone(r.Steps)
+		r.Steps[at] = e.Step
+	case len(r.Steps) < job.MaxSteps:
+		r.Steps = append(slices.Clip(r.Steps), e.Step)
+	}
 	t.putRun(j, r)
 	return t.putJob(j)
 }

@@ -233,7 +233,7 @@ func (v *dbViewer) job(j *job.Job, a attempt) *wire.DBJob {
 	if v.script != nil {
 		v.info.Script = v.script(j)
 	}
-	v.run(j, a, state, start, end)
+	v.run(j, a, start, end)
 	return &v.info
 }
 
@@ -264,7 +264,9 @@ func times(j *job.Job, a attempt) (start, end time.Time, state string, code job.
 	}
 	switch {
 	case !a.last && r.State == job.Cancelled, !a.last && !r.State.Final():
-		state = "REQUEUED"
+		return start, end, "REQUEUED", job.ExitCode{}
+	case !a.last && r.State == job.NodeFail:
+		return start, end, r.State.String(), job.ExitCode{Status: 1}
 	case a.last && j.State != job.Pending:
 		state, code = j.State.String(), j.ExitCode
 		if j.State.Final() && end.IsZero() {
@@ -294,8 +296,8 @@ func seconds(t time.Time) int64 {
 	return t.Unix()
 }
 
-// run adds what an attempt was given and used, and its batch step.
-func (v *dbViewer) run(j *job.Job, a attempt, state string, start, end time.Time) {
+// run adds what an attempt was given and used, and its steps.
+func (v *dbViewer) run(j *job.Job, a attempt, start, end time.Time) {
 	r, i := a.run, &v.info
 	if r == nil || len(r.Nodes) == 0 {
 		return
@@ -313,39 +315,68 @@ func (v *dbViewer) run(j *job.Job, a attempt, state string, start, end time.Time
 	i.Time.User = wire.DBJobTimeUser{Seconds: user[0], Microseconds: user[1]}
 	i.Time.System = wire.DBJobTimeSystem{Seconds: system[0], Microseconds: system[1]}
 	i.Time.Total = wire.DBJobTimeTotal{Seconds: total[0], Microseconds: total[1]}
-	if !v.steps || r.Start.IsZero() {
-		return
+	if v.steps && !r.Start.IsZero() {
+		delete(held, tres.Billing)
+		v.batchStep(j, r, start, end, held)
+		for _, s := range r.Steps {
+			v.numberedStep(j, r, s, held)
+		}
 	}
-	delete(held, tres.Billing)
-	step := wire.DBStep{
-		ExitCode: exitCode(r.ExitCode.Status, r.ExitCode.Signal), State: []string{stepState(r, state)},
-		Nodes: wire.DBStepNodes{Count: 1, Range: names[0], List: names[:1]}, Tasks: wire.DBStepTasks{Count: 1},
-		Step: wire.DBStepStep{ID: fmt.Sprintf("%d.batch", j.ID.Raw), Name: "batch"}, Task: wire.DBStepTask{Distribution: "Unknown"},
-		CPU:        wire.DBStepCPU{Governor: "0", RequestedFrequency: wire.DBStepCPURequestedFrequency{Min: zero, Max: zero}},
-		Statistics: wire.DBStepStatistics{Energy: wire.DBStepStatisticsEnergy{Consumed: zero}},
-		Time: wire.DBStepTime{
-			Elapsed: int64(v.elapsed(start, end).Seconds()), Start: wire.N(seconds(start)), End: wire.N(seconds(end)),
-			User:   wire.DBStepTimeUser{Seconds: user[0], Microseconds: user[1]},
-			System: wire.DBStepTimeSystem{Seconds: system[0], Microseconds: system[1]},
-			Total:  wire.DBStepTimeTotal{Seconds: total[0], Microseconds: total[1]},
-		},
-		TRES: wire.DBStepTRES{Allocated: tresList(held)},
+}
+
+// batchStep adds the batch script, with what the whole attempt used.
+func (v *dbViewer) batchStep(j *job.Job, r *job.Run, start, end time.Time, held tres.TRES) {
+	code := r.ExitCode
+	if r.State == job.Timeout && !r.Ended.IsZero() {
+		code = job.ExitCode{Signal: sigTerm}
 	}
+	state := job.EndState(r.Ended, code)
+	if r.OOM {
+		state = job.OutOfMemory
+	}
+	step := v.step(fmt.Sprintf("%d.batch", j.ID.Raw), "batch", 1, r, held)
+	step.State, step.ExitCode = []string{state.String()}, exitCode(code.Status, code.Signal)
+	t := &step.Time
+	t.Elapsed, t.Start, t.End = int64(v.elapsed(start, end).Seconds()), wire.N(seconds(start)), wire.N(seconds(end))
+	user, system, total := split(r.Usage.UserUs), split(r.Usage.SystemUs), split(r.Usage.UserUs+r.Usage.SystemUs)
+	t.User = wire.DBStepTimeUser{Seconds: user[0], Microseconds: user[1]}
+	t.System = wire.DBStepTimeSystem{Seconds: system[0], Microseconds: system[1]}
+	t.Total = wire.DBStepTimeTotal{Seconds: total[0], Microseconds: total[1]}
 	if rss := r.Usage.MaxRSSKiB; rss > 0 {
 		// Bytes, as sacct's MaxRSS has them.
 		step.TRES.Requested.Max = []wire.TRES{{Type: tres.Mem, ID: 2, Count: rss * 1024}}
 	}
-	i.Steps = append(i.Steps, step)
+	v.info.Steps = append(v.info.Steps, step)
 }
 
-// stepState is the batch step's own: a job that hit its limit shows a
-// cancelled script.
-func stepState(r *job.Run, state string) string {
-	switch state {
-	case "TIMEOUT", "PREEMPTED", "REQUEUED":
-		return job.Cancelled.String()
+// sigTerm ends a script whose time is over; its step shows it.
+const sigTerm = 15
+
+// numberedStep adds an srun. One that was running when its job ended has ended too.
+func (v *dbViewer) numberedStep(j *job.Job, r *job.Run, s job.Step, held tres.TRES) {
+	if s.End.IsZero() && !r.Ended.IsZero() {
+		s.End, s.ExitCode = r.Ended, job.ExitCode{Signal: sigTerm}
 	}
-	return cmp.Or(state, r.State.String())
+	own := held.Clone()
+	own[tres.CPU] = uint64(s.CPUs)
+	step := v.step(fmt.Sprintf("%d.%d", j.ID.Raw, s.ID), s.Name, s.Tasks, r, own)
+	step.State, step.ExitCode = []string{s.State().String()}, exitCode(s.ExitCode.Status, s.ExitCode.Signal)
+	step.Task.Distribution = "Cyclic"
+	t := &step.Time
+	t.Elapsed, t.Start, t.End = int64(v.elapsed(s.Start, s.End).Seconds()), wire.N(seconds(s.Start)), wire.N(seconds(s.End))
+	v.info.Steps = append(v.info.Steps, step)
+}
+
+// step is what all steps of an attempt on its one node share.
+func (v *dbViewer) step(id, name string, tasks int, r *job.Run, held tres.TRES) wire.DBStep {
+	node := r.Nodes[0].Node
+	return wire.DBStep{
+		Nodes: wire.DBStepNodes{Count: 1, Range: node, List: []string{node}}, Tasks: wire.DBStepTasks{Count: int64(tasks)},
+		Step: wire.DBStepStep{ID: id, Name: name}, Task: wire.DBStepTask{Distribution: "Unknown"},
+		CPU:        wire.DBStepCPU{Governor: "0", RequestedFrequency: wire.DBStepCPURequestedFrequency{Min: zero, Max: zero}},
+		Statistics: wire.DBStepStatistics{Energy: wire.DBStepStatisticsEnergy{Consumed: zero}},
+		TRES:       wire.DBStepTRES{Allocated: tresList(held)},
+	}
 }
 
 // split divides microseconds into seconds and the rest.
