@@ -94,7 +94,7 @@ func TestSburst(t *testing.T) {
 		t.Errorf("pools %d\n%s", status, out)
 	}
 	out, _, _ = s.run("sburst", "options")
-	if !strings.Contains(out, "-A --account") || !strings.Contains(out, "refused: ") {
+	if !strings.Contains(out, "-A, --account") || !strings.Contains(out, "refused: ") {
 		t.Errorf("options\n%.400s", out)
 	}
 }

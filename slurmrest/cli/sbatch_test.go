@@ -56,7 +56,7 @@ func TestSbatchBody(t *testing.T) {
 	s := newSession(t, ctl)
 	s.env = []string{"FOO=envfoo", "SLURM_JWT=secret", "SBATCHD_SERVER=x", "SBATCH_TIMELIMIT=7"}
 	script := "#!/bin/bash\n#SBATCH -J demo -c 2 -n3 --mem=1G -N2 --gpus-per-node=a100:2 -C 'a&b'\n#SBATCH --signal=B:USR1@90 -o out-%j --no-requeue --exclusive\n" +
-		"#BURST --checkpoint-dir=ckpt --max-price=2.50 --secret=TOKEN\n#SBATCH --mail-type=END,FAIL -x node[1-2] --begin=now+1hour -H --container-image=img\necho\n"
+		"#BURST --checkpoint-dir=ckpt --queue-timeout=30 --stage-in=data\n#SBATCH --mail-type=END,FAIL -x node[1-2] --begin=now+1hour -H --container-image=img\necho\n"
 	s.file("job.sh", script)
 	s.expect("Submitted batch job 41006\n", "", 0, "sbatch", "-D", "sub", "job.sh", "arg one")
 	req := ctl.submitted[0]
@@ -85,7 +85,7 @@ func TestSbatchBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantBurst := option.Burst{
-		CheckpointDir: "ckpt", MaxPrice: "2.50", Secrets: []string{"TOKEN"}, Container: option.Container{Image: "img"},
+		CheckpointDir: "ckpt", QueueTimeout: 30, StageIn: []string{"data"}, Container: option.Container{Image: "img"},
 		SubmitLine: "sbatch -D sub job.sh arg one", SubmitHost: "login01", Umask: "0022",
 	}
 	if diff := cmp.Diff(wantBurst, b); diff != "" {

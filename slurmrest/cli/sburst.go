@@ -390,30 +390,8 @@ func burstReclaim(c *ucli.Context, e *Env) error {
 func burstOptions(_ *ucli.Context, e *Env) error {
 	return columns(e, func(w io.Writer) {
 		fmt.Fprintln(w, "OPTION\tARGUMENT\tCOMMANDS\tVARIABLES\tEFFECT\tMEANING")
-		for _, o := range option.Table() {
-			if o.Alias != "" {
-				continue
-			}
-			name := "--" + o.Long
-			if o.Short != 0 {
-				name = fmt.Sprintf("-%c %s", o.Short, name)
-			}
-			meta := o.Meta
-			if o.Arg == option.Optional {
-				meta = "[" + meta + "]"
-			}
-			var tools, env []string
-			for _, t := range []option.Tool{option.Sbatch, option.Srun, option.Salloc} {
-				if o.Tools&t != 0 {
-					tools = append(tools, t.String())
-					env = append(env, o.Env(t)...)
-				}
-			}
-			effect := o.Do.String()
-			if o.Why != "" {
-				effect += ": " + o.Why
-			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", name, or(meta, "-"), strings.Join(tools, ","), or(strings.Join(env, ","), "-"), effect, o.Help)
+		for _, r := range option.Rows() {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, or(r.Argument, "-"), r.Commands, or(r.Variables, "-"), r.Effect, r.Meaning)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sbatchd/sbatchd/slurmrest/option"
@@ -27,6 +28,32 @@ func submitCommand(t option.Tool, args string) Command {
 	return c
 }
 
+// complete prints the long options that begin with prefix, as Slurm does for
+// completions: NAME= where an argument follows, and NAME with a blank where it
+// may be left out.
+func complete(e *Env, t option.Tool, prefix string) {
+	var words []string
+	for _, o := range option.Table() {
+		word := "--" + o.Long
+		if o.Tools&t == 0 || !strings.HasPrefix(word, prefix) {
+			continue
+		}
+		switch o.ArgOf(t) {
+		case option.None:
+			words = append(words, word)
+		case option.Required:
+			words = append(words, word+"=")
+		case option.Optional:
+			words = append(words, word+"=", word+" ")
+		}
+	}
+	if len(words) == 0 {
+		return
+	}
+	slices.SortStableFunc(words, func(a, b string) int { return strings.Compare(strings.TrimRight(a, "= "), strings.TrimRight(b, "= ")) })
+	e.printf("%s\n\n", strings.Join(words, "\n"))
+}
+
 // submitHelp answers --help, --usage, --version and --autocomplete of a
 // submitting command.
 func submitHelp(e *Env, t option.Tool, early *option.Early, args string) bool {
@@ -42,7 +69,7 @@ func submitHelp(e *Env, t option.Tool, early *option.Early, args string) bool {
 			e.errorf("%v", err)
 		}
 	case early.Autocomplete != "":
-		submitCommand(t, args).complete(e, early.Autocomplete)
+		complete(e, t, early.Autocomplete)
 	default:
 		return false
 	}

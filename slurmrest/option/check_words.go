@@ -1,7 +1,6 @@
 package option
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -313,22 +312,4 @@ func (v *Values) SwitchWait() int64 {
 	}
 	minutes, _ := limitMinutes(wait) // checked when it was set
 	return minutes * 60
-}
-
-// refused answers options under which the job would come out wrong.
-func (v *Values) refused() error {
-	for _, o := range table {
-		if o.Do != Refused || v.src[o.index] == Unset {
-			continue
-		}
-		what := "Batch job submission failed"
-		if v.Tool != Sbatch {
-			what = "Unable to allocate resources"
-		}
-		return &Error{Exit: ExitError, Lines: []Line{
-			{Err, fmt.Sprintf("--%s is not supported here: %s", o.Long, o.Why)},
-			{Err, what + ": Requested operation not supported on this system"},
-		}}
-	}
-	return nil
 }

@@ -113,7 +113,7 @@ func TestPrecedence(t *testing.T) {
 		{"a flag by variable", []string{"SBATCH_OVERCOMMIT=yes", "SBATCH_USE_MIN_NODES="}, nil, "-> job-name=script mem=1G overcommit= partition=script time=5 use-min-nodes="},
 		{"a variable turns a flag off", []string{"SBATCH_OVERCOMMIT=no", "SBATCH_WAIT=0"}, nil, "-> job-name=script mem=1G partition=script time=5"},
 		{"optional argument by variable", []string{"SBATCH_EXCLUSIVE="}, nil, "-> exclusive=node job-name=script mem=1G partition=script time=5"},
-		{"ours by variable", []string{"SBATCH_MAX_PRICE=3EUR"}, nil, "-> job-name=script mem=1G partition=script time=5 max-price=3EUR"},
+		{"ours by variable", []string{"SBATCH_TRUST=own"}, nil, "-> job-name=script mem=1G partition=script time=5 trust=own"},
 		{"bad value in a variable", []string{"SBATCH_TIMELIMIT=junk"}, nil, "! 255 sbatch: error: Invalid --time specification"},
 	}
 	for _, tt := range tests {
@@ -212,6 +212,57 @@ func TestTable(t *testing.T) {
 				t.Errorf("--%s: argument %q", o.Long, o.Meta)
 			}
 		}
+	}
+}
+
+// TestNames holds the table against the options that Slurm itself lists.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("testdata/names.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := map[string]option.Tool{"sbatch": option.Sbatch, "srun": option.Srun, "salloc": option.Salloc}
+	for _, line := range strings.Split(string(data), "\n") {
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0] == "#" {
+			continue
+		}
+		tool, ok := tools[words[0]]
+		if !ok {
+			continue
+		}
+		want := map[string]option.Arg{}
+		for _, w := range words[1:] {
+			switch {
+			case strings.HasSuffix(w, "[=]"):
+				want[strings.TrimSuffix(w, "[=]")] = option.Optional
+			case strings.HasSuffix(w, "="):
+				want[strings.TrimSuffix(w, "=")] = option.Required
+			default:
+				want[w] = option.None
+			}
+		}
+		got := map[string]option.Arg{}
+		for _, o := range option.Table() {
+			if o.Tools&tool != 0 && !o.Ours {
+				got[o.Long] = o.ArgOf(tool)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-Slurm +ours)\n%s", words[0], diff)
+		}
+	}
+}
+
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("OPTIONS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(option.Document(), string(data)); diff != "" {
+		t.Errorf("OPTIONS.md is not current: make generate\n%s", diff)
 	}
 }
 

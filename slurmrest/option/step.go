@@ -2,6 +2,7 @@ package option
 
 // stepOptions are those that only srun and salloc have.
 var stepOptions = []Option{
+	{Long: "accel-bind", Arg: Required, Meta: "g|v|n", Tools: onlySrun, Do: NoEffect, Why: whyBinding, Help: "binding of tasks to accelerators"},
 	{Long: "async", Tools: onlySrun, Do: Refused, Why: "steps are waited for", Help: "submit the step without waiting"},
 	{Long: "bcast", Arg: Optional, Meta: "dest", Tools: onlySrun, env: "s:BCAST", Do: NoEffect, Why: "the work directory is on the node already", Help: "copy the program to the nodes first"},
 	{Long: "bcast-exclude", Arg: Required, Meta: "paths", Tools: onlySrun, env: "s:BCAST_EXCLUDE", Do: NoEffect, Why: "goes with --bcast", Help: "libraries not to copy"},
@@ -14,7 +15,7 @@ var stepOptions = []Option{
 	{Long: "disable-status", Short: 'X', Tools: onlySrun, env: "s:DISABLE_STATUS", Help: "the first interrupt ends the step"},
 	{Long: "epilog", Arg: Required, Meta: "program", Tools: onlySrun, env: "s:EPILOG", Help: "program to run here after the step"},
 	{Long: "exact", Tools: onlySrun, env: "s:EXACT", Help: "the step gets only what it asks for"},
-	{Long: "external-launcher", Tools: onlySrun, env: "s:EXTERNAL_LAUNCHER", Do: NoEffect, Why: "an ordinary step does for MPI launchers", Help: "step for an MPI launcher"},
+	{Long: "external-launcher", Arg: Optional, Meta: "mpi", Tools: onlySrun, env: "s:EXTERNAL_LAUNCHER", Do: NoEffect, Why: "an ordinary step does for MPI launchers", Help: "step for an MPI launcher"},
 	{Long: "het-group", Arg: Required, Meta: "list", Tools: onlySrun, Do: Refused, Why: "steps run in one component", Help: "components to launch on"},
 	{Long: "pack-group", Arg: Required, Meta: "list", Tools: onlySrun, Alias: "het-group", Help: "old spelling of --het-group"},
 	{Long: "ignore-signals", Arg: Required, Meta: "list", Tools: onlySrun, Help: "signals not to pass on"},
@@ -28,7 +29,7 @@ var stepOptions = []Option{
 	{Long: "multi-prog", Tools: onlySrun, env: "s:+SLURM_SRUN_MULTI", Help: "the argument is a file of programs per task"},
 	{Long: "no-allocate", Short: 'Z', Tools: onlySrun, Do: Refused, Why: "nodes belong to jobs", Help: "run without an allocation (root)"},
 	{Long: "no-shell", Tools: onlySalloc, Help: "allocate and return"},
-	{Long: "overlap", Tools: onlySrun, env: "s:OVERLAP", Help: "share CPUs with other steps"},
+	{Long: "overlap", Arg: Optional, Meta: "force", Tools: onlySrun, env: "s:OVERLAP", Help: "share CPUs with other steps"},
 	{Long: "preserve-env", Short: 'E', Tools: onlySrun, Help: "keep SLURM_NNODES and SLURM_NTASKS"},
 	{Long: "prolog", Arg: Required, Meta: "program", Tools: onlySrun, env: "s:PROLOG", Help: "program to run here before the step"},
 	{Long: "pty", Arg: Optional, Meta: "fd", Tools: onlySrun, Help: "run task 0 on a terminal"},

@@ -76,6 +76,15 @@ type Option struct {
 // ones winning.
 func (o *Option) Env(t Tool) []string { return envNames(o.env, t) }
 
+// ArgOf says whether the option takes an argument with one command: --wait does
+// with srun alone.
+func (o *Option) ArgOf(t Tool) Arg {
+	if o.Long == "wait" && t == Srun {
+		return Required
+	}
+	return o.Arg
+}
+
 // Table returns every option, in the order of the printed table.
 func Table() []*Option { return table }
 
@@ -133,11 +142,7 @@ func toolSet(t Tool) *Set {
 		if o.Alias != "" {
 			key = find(o.Alias).index
 		}
-		n := Name{Long: o.Long, Short: o.Short, Arg: o.Arg, Key: key, Exact: o.Ours || o.Alias != ""}
-		if t == Srun && o.Long == "wait" {
-			n.Arg = Required
-		}
-		names = append(names, n)
+		names = append(names, Name{Long: o.Long, Short: o.Short, Arg: o.ArgOf(t), Key: key, Exact: o.Ours || o.Alias != ""})
 	}
 	return NewSet(names)
 }

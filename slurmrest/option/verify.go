@@ -157,3 +157,30 @@ func gresHasGPU(gres string) bool {
 	}
 	return false
 }
+
+// refused answers options under which the job would come out wrong.
+func (v *Values) refused() error {
+	what := "Batch job submission failed: "
+	if v.Tool != Sbatch {
+		what = "Unable to allocate resources: "
+	}
+	for _, o := range table {
+		if o.Do != Refused || v.src[o.index] == Unset {
+			continue
+		}
+		if o.Long == "reboot" {
+			return &Error{Exit: ExitError, Lines: []Line{
+				{Err, "rebooting of nodes is only allowed for admins"}, {Err, what + "Access/permission denied"},
+			}}
+		}
+		return notSupported("--"+o.Long+" is not supported here: "+o.Why, what)
+	}
+	if v.Num("checkpoint-interval") == AutoInterval {
+		return notSupported("--checkpoint-interval=auto is not supported here: say minutes", what)
+	}
+	return nil
+}
+
+func notSupported(why, what string) error {
+	return &Error{Exit: ExitError, Lines: []Line{{Err, why}, {Err, what + "Requested operation not supported on this system"}}}
+}
