@@ -18,7 +18,11 @@ func TestSteps(t *testing.T) {
 		h.must(h.StepEnded(t.Context(), a, 0, job.ExitCode{Status: 3}))
 	}
 	h.must(h.StepEnded(t.Context(), a, 7, job.ExitCode{}))
-	steps := h.job(id).Run.Steps
+	j, ok := h.Snapshot().Job(id)
+	if !ok {
+		t.Fatal("the job is gone")
+	}
+	steps := j.Run.Steps
 	if len(steps) != 2 || steps[0].State() != job.Failed || steps[1].State() != job.Running || steps[0].Tasks != 2 {
 		t.Errorf("%+v", steps)
 	}
