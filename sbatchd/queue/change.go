@@ -32,7 +32,7 @@ func (q *Queue) Cancel(ctx context.Context, who auth.Identity, ref job.Ref, sign
 	})
 	if refused, ok := errors.AsType[TaskErrors](err); ok {
 		refused = slices.DeleteFunc(refused, func(e TaskError) bool {
-			return done && (errors.Is(e.Err, errno.AlreadyDone) || errors.Is(e.Err, errno.JobPending))
+			return done && (errors.Is(e.Err, errno.AlreadyDone) || errors.Is(e.Err, errno.TransitionStateNoUpdate))
 		})
 		if len(refused) == 0 {
 			return nil
@@ -48,9 +48,7 @@ func (w *work) signal(j *job.Job, signal uint8, batchOnly bool) error {
 	switch {
 	case j.State.Final():
 		return errno.AlreadyDone
-	case j.State == job.Pending:
-		return errno.JobPending
-	case j.Flags.Has(job.Completing):
+	case j.State == job.Pending, j.Flags.Has(job.Completing):
 		return errno.TransitionStateNoUpdate
 	}
 	return w.emit(state.JobSignalled{Attempt: j.Attempt(), Signal: signal, BatchOnly: batchOnly})
