@@ -232,6 +232,23 @@ func (d *Draft) newPlaces(r *Result, users, clusters []string, e Edit) ([]Place,
 	return out, nil
 }
 
+// addUsersAlone adds users who have no association yet.
+func (d *Draft) addUsersAlone(e Edit) (r Result, err error) {
+	if err := d.operator(); err != nil {
+		return r, err
+	}
+	users, err := names(e.Where.Users)
+	if err != nil {
+		return r, err
+	}
+	for _, u := range users {
+		if err := d.addUser(&r, u, e.Set); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
 func (d *Draft) addUser(r *Result, name string, s Settings) error {
 	if _, ok := d.users[name]; ok {
 		return nil

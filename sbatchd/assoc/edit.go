@@ -26,8 +26,11 @@ type Edit struct {
 	Set   Settings
 }
 
-// KindCoordinator names coordinators in an Edit; they are stored with accounts.
-const KindCoordinator Kind = "coordinator"
+// Kinds of an Edit that are no rows of their own.
+const (
+	KindCoordinator Kind = "coordinator" // stored with accounts
+	KindUserAlone   Kind = "useralone"   // a user without an association
+)
 
 // Filter selects records; empty fields select all.
 type Filter struct {
@@ -139,8 +142,8 @@ var errKind = errors.New("no such kind of record")
 func (d *Draft) Do(e Edit) (Result, error) {
 	do, ok := map[Op]map[Kind]func(Edit) (Result, error){
 		Add: {
-			KindCluster: d.addClusters, KindAccount: d.addAccounts, KindUser: d.addUsers, KindQOS: d.addQOS,
-			KindWCKey: d.addWCKeys, KindCoordinator: d.addCoordinators,
+			KindCluster: d.addClusters, KindAccount: d.addAccounts, KindUser: d.addUsers, KindUserAlone: d.addUsersAlone,
+			KindQOS: d.addQOS, KindWCKey: d.addWCKeys, KindCoordinator: d.addCoordinators,
 		},
 		Modify: {
 			KindCluster: d.modifyClusters, KindAccount: d.modifyAccounts, KindUser: d.modifyUsers, KindAssoc: d.modifyAssocs, KindQOS: d.modifyQOS,

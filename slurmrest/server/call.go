@@ -60,9 +60,11 @@ func (c *call) warn(description, source string) {
 // returns false, where the body can't be used.
 func (c *call) read(into wire.Target) bool {
 	body, ok := c.body()
-	if !ok {
-		return false
-	}
+	return ok && c.parse(body, into)
+}
+
+// parse reads a body that is there already.
+func (c *call) parse(body []byte, into wire.Target) bool {
 	res, err := wire.ReadFormer(body, into, c.v.Former())
 	if err != nil {
 		text(c.w, errno.RESTFailParsing)

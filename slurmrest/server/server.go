@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sbatchd/sbatchd/partitions"
+	"github.com/sbatchd/sbatchd/sbatchd/assoc"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
 	"github.com/sbatchd/sbatchd/sbatchd/queue"
@@ -40,6 +41,8 @@ type Controller interface {
 	Ledger(ctx context.Context, tags []string) (map[string]node.Instance, error)
 	Blob(ctx context.Context, hash string) ([]byte, error)
 	Counters() queue.Counters
+	EditRecords(ctx context.Context, who auth.Identity, edits []assoc.Edit, dry bool) ([]assoc.Result, error)
+	Transactions(ctx context.Context, query store.TxnQuery) ([]assoc.Txn, error)
 }
 
 // Market is what the server needs of the pools.

@@ -46,6 +46,9 @@ func TestEveryOperationOfEveryVersionIsAnswered(t *testing.T) {
 				continue // changes the house under the other requests
 			}
 			r := h.do(alice, o.Method, values.Replace(o.Path), "", "")
+			if r.status == http.StatusNotModified {
+				continue // has no body
+			}
 			e := h.envelope(r)
 			switch {
 			case r.header.Get("Content-Type") != "application/json":
