@@ -29,6 +29,7 @@ type Controller struct {
 	Config string // its configuration folder
 	Socket string // its REST socket
 	URL    string // its REST address on TCP
+	Agents string // where nodes call, tcp:host:port
 	State  string // StateSaveLocation
 
 	rig    *Rig
@@ -66,6 +67,7 @@ func (c *Controller) write() error {
 		return err
 	}
 	c.URL = fmt.Sprintf("http://127.0.0.1:%d", rest)
+	c.Agents = fmt.Sprintf("tcp:127.0.0.1:%d", agents)
 	for dir, perm := range map[string]os.FileMode{"etc": 0o755, "run": 0o755, "state": 0o700, "store": 0o700} {
 		path, err := r.mkdir(perm, dir)
 		if err != nil {
@@ -81,13 +83,13 @@ func (c *Controller) write() error {
 	rand.Read(key) //nolint:errcheck // never fails
 	slurm := fmt.Sprintf(`ClusterName=rig
 SlurmctldHost=localhost
-AgentListen=tcp:127.0.0.1:%d
+AgentListen=%s
 RestListen=unix:%s,tcp:127.0.0.1:%d
 StateSaveLocation=%s
 AccountingStorageType=accounting_storage/sqlite
 AuthAltParameters=jwt_key=%s
 GresTypes=gpu
-`, agents, c.Socket, rest, c.State, filepath.Join(c.Config, "jwt_hs256.key"))
+`, c.Agents, c.Socket, rest, c.State, filepath.Join(c.Config, "jwt_hs256.key"))
 	if !strings.Contains(c.cfg.Slurm, "CheckpointStore=") {
 		slurm += "CheckpointStore=file://" + r.Path("store") + "\n"
 	}
