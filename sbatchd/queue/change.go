@@ -83,14 +83,11 @@ func (w *work) clear(a job.Attempt, begin time.Time) error {
 	return w.emit(state.JobCleared{Attempt: a, At: w.Now, Begin: begin})
 }
 
-// Hold keeps a pending job from starting.
+// Hold keeps a pending job from starting, and a running one from starting again.
 func (q *Queue) Hold(ctx context.Context, who auth.Identity, ref job.Ref) error {
 	return q.onJobs(ctx, who, ref, "hold", func(w *work, j *job.Job) error {
 		if j.State.Final() {
-			return errno.AlreadyDone
-		}
-		if j.State != job.Pending {
-			return errno.JobNotPending
+			return errno.JobFinished
 		}
 		reason := job.ReasonHeldUser
 		if who.Role == auth.Admin && who.UID != j.UID {
@@ -114,9 +111,9 @@ func (w *work) hold(j *job.Job, reason job.Reason) error {
 func (q *Queue) Release(ctx context.Context, who auth.Identity, ref job.Ref) error {
 	return q.onJobs(ctx, who, ref, "release", func(w *work, j *job.Job) error {
 		if j.State.Final() {
-			return errno.AlreadyDone
+			return errno.JobFinished
 		}
-		if !j.Held() {
+		if j.Priority != 0 {
 			return nil
 		}
 		if j.Reason == job.ReasonHeldAdmin && !allowed[actRaiseJob][who.Role] {
@@ -186,7 +183,10 @@ type Change struct {
 func (q *Queue) Update(ctx context.Context, who auth.Identity, ref job.Ref, c Change) error {
 	return q.onJobs(ctx, who, ref, "update", func(w *work, j *job.Job) error {
 		if j.State.Final() {
-			return errno.AlreadyDone
+			return errno.JobFinished
+		}
+		if c.ArrayLimit != nil && (j.Array == nil || ref.ID != j.ID.Array || ref.Tasks.Len() > 0) {
+			return errno.NotSupported
 		}
 		up := state.JobUpdated{ID: j.ID.Raw, Comment: c.Comment}
 		spec := *j.Spec
@@ -210,7 +210,7 @@ func (q *Queue) Update(ctx context.Context, who auth.Identity, ref job.Ref, c Ch
 			}
 		}
 		up.Spec = &spec
-		if err := w.emit(up); err != nil || c.ArrayLimit == nil || j.Array == nil || w.TaskLimit(j) == *c.ArrayLimit {
+		if err := w.emit(up); err != nil || c.ArrayLimit == nil || w.TaskLimit(j) == *c.ArrayLimit {
 			return err
 		}
 		return w.emit(state.ArrayLimited{Array: j.ID.Shown(), Limit: *c.ArrayLimit})

@@ -32,9 +32,8 @@ type Submission struct {
 	Comment  string
 	Hold     bool
 	Priority *uint32 // asked for; admins only
-	// IdempotencyKey makes a retry get the answer of the first, for a day; Digest
-	// is of the whole request, which must be the same.
-	IdempotencyKey, Digest string
+	// IdempotencyKey makes a retry answer with the first job's id.
+	IdempotencyKey string
 	// TestOnly checks everything and accepts nothing.
 	TestOnly bool
 }
@@ -62,13 +61,7 @@ func (q *Queue) Submit(ctx context.Context, who auth.Identity, in Submission) (S
 	}
 	err := q.send(ctx, who.User, func(w *work) (err error) {
 		if k, ok := w.idempotent(who.UID, in.IdempotencyKey); ok {
-			if k.Digest != in.Digest {
-				return errno.RESTInvalidQuery
-			}
 			out.ID = job.NewID(k.Job)
-			if k.Warning != 0 {
-				out.Warning = errno.Errno(k.Warning)
-			}
 			if j, ok := w.Job(k.Job); ok {
 				out.ID, out.Partition = j.ID, j.Partition
 			}
@@ -184,11 +177,7 @@ func (w *work) submit(who auth.Identity, in Submission, script, env store.Blob) 
 		}
 	}
 	if in.IdempotencyKey != "" {
-		k := store.IdempotencyKey{UID: who.UID, Key: in.IdempotencyKey, Digest: in.Digest, Job: j.ID.Raw, Time: w.Now}
-		if e, ok := errno.Of(warning); ok {
-			k.Warning = int(e)
-		}
-		w.idem = append(w.idem, k)
+		w.idem = append(w.idem, store.IdempotencyKey{UID: who.UID, Key: in.IdempotencyKey, Job: j.ID.Raw, Time: w.Now})
 	}
 	return out, nil
 }

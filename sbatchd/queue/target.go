@@ -96,13 +96,18 @@ func (w *work) find(ref job.Ref) (list []member, missing job.TaskSet, err error)
 	}
 	missing = ref.Tasks
 	for j := range w.Array(ref.ID) {
+		if j.Tasks.Len() > 0 && !j.Waiting() {
+			continue // cancelled: only accounting knows its tasks
+		}
 		m := member{Job: j}
-		if m.some = m.tasks().Both(ref.Tasks); m.some.Len() == 0 || j.Tasks.Len() > 0 && !j.Waiting() {
+		all := m.tasks()
+		some := all.Both(ref.Tasks)
+		if some.Len() == 0 {
 			continue
 		}
-		missing = missing.Minus(m.some)
-		if m.some.Len() == m.tasks().Len() || !j.Waiting() {
-			m.some = job.TaskSet{}
+		missing = missing.Minus(some)
+		if some.Len() < all.Len() {
+			m.some = some
 		}
 		list = append(list, m)
 	}
@@ -143,7 +148,14 @@ func (q *Queue) onMembers(ctx context.Context, who auth.Identity, ref job.Ref, w
 			return nil
 		}
 		if err := w.mayJob(who, list[0].Job, what); err != nil {
-			return err
+			if what == "cancel" || list[0].ID.Array == 0 {
+				return denied(what)
+			}
+			w.keepDenials()
+			for _, m := range list {
+				refused.add(m.ID.Array, m.tasks(), denied(what))
+			}
+			return nil
 		}
 		if len(list) == 1 && list[0].ID.Array == 0 {
 			return do(w, list[0])
@@ -160,6 +172,14 @@ func (q *Queue) onMembers(ctx context.Context, who auth.Identity, ref job.Ref, w
 		err = refused
 	}
 	return err
+}
+
+// denied is how Slurm says that a job is somebody else's: in two ways.
+func denied(what string) error {
+	if what == "cancel" || what == "requeue" {
+		return errno.AccessDenied
+	}
+	return errno.UserIDMissing
 }
 
 func firstOf(t job.TaskSet) int {

@@ -67,7 +67,7 @@ func scancel(ctx context.Context, e *Env, in *Input) error {
 	for _, w := range splitIDs(strings.Join(in.Args, " ")) {
 		r, ok := parseJobRef(w)
 		if !ok {
-			return failed("Invalid job id %s", w)
+			return invalidID(w)
 		}
 		refs = append(refs, r)
 	}
@@ -98,6 +98,21 @@ func scancel(ctx context.Context, e *Env, in *Input) error {
 		return exit(k.status)
 	}
 	return nil
+}
+
+// invalidID says what is wrong with an id, of a list of tasks also where.
+func invalidID(text string) error {
+	e := &option.Error{Exit: 1}
+	if _, list, ok := strings.Cut(text, "_["); ok {
+		for part := range strings.SplitSeq(strings.TrimSuffix(list, "]"), ",") {
+			if _, _, _, ok := indexRange(part); !ok {
+				e.Lines = append(e.Lines, option.Line{Level: option.Err, Text: "_parse_single_range: Invalid range: `" + part + "'"})
+				break
+			}
+		}
+	}
+	e.Lines = append(e.Lines, option.Line{Level: option.Err, Text: "Invalid job id " + text})
+	return e
 }
 
 // cancelFilter builds the test of the filter options, nil if none is given.

@@ -17,7 +17,8 @@ func (q *jobQuery) sortKeys() string {
 	return "P,t,-p"
 }
 
-// sortJobs orders lines by keys: -o's letters, each perhaps with a sign.
+// sortJobs orders lines by keys: -o's letters, each perhaps with a sign. Of equal
+// jobs the youngest comes first.
 func sortJobs(fc *format.Context, jobs []format.Job, keys string) error {
 	type key struct {
 		cmp  func(a, b *format.Job) int
@@ -47,7 +48,7 @@ func sortJobs(fc *format.Context, jobs []format.Job, keys string) error {
 				return c
 			}
 		}
-		return 0
+		return compare(b.JobID, a.JobID)
 	})
 	return nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,6 +122,9 @@ func updateJob(ctx context.Context, s *scontrolRun, args []string) error {
 			}
 		}
 		if err != nil {
+			if msg.Array != "" && errors.Is(err, errno.NotSupported) {
+				s.e.errorf("Update of ArrayTaskThrottle is only allowed on ArrayJobId")
+			}
 			if bad = true; !s.tasksRefused(err) {
 				s.e.rawf("%s for job %s", text(err), id)
 			}
@@ -226,10 +230,7 @@ func (s *scontrolRun) jobField(msg *wire.JobDescMsg, key, value, word string) er
 		msg.ExcludedNodes = nodeWords(value)
 		msg.Give("excluded_nodes")
 	case "arraytaskthrottle":
-		n, err := strconv.ParseUint(value, 10, 31)
-		if err != nil {
-			return failed("Invalid ArrayTaskThrottle value")
-		}
+		n, _ := strconv.ParseUint(value, 10, 31) // as good as 0 if it is none
 		msg.Array = "%" + strconv.FormatUint(n, 10)
 	case "cpuspertask":
 		return count(&msg.CPUsPerTask, "CPUsPerTask")

@@ -54,6 +54,7 @@ func (c *call) dbJobs(query dbQuery, q url.Values) {
 		return !c.sees(private, r.Job) || query.tasks != nil &&
 			!slices.ContainsFunc(query.tasks, func(t target) bool { return t.match(r.Job) })
 	})
+	arraysLast(records)
 	if len(records) == 0 {
 		c.warn("slurmdb_jobs_get() found nothing", "_dump_jobs")
 	}
@@ -74,6 +75,26 @@ func (c *call) dbJobs(query dbQuery, q url.Values) {
 			}
 		}
 	}, nil)
+}
+
+// arraysLast puts the record that bears an array's id behind those of the array's
+// other tasks: it is the youngest, for its tasks left it one by one.
+func arraysLast(list []store.JobRecord) {
+	last := map[uint32]int{} // array -> the highest place of its records
+	for i, r := range list {
+		last[r.Job.ID.Array] = i
+	}
+	place := func(i int, r store.JobRecord) int {
+		if id := r.Job.ID; id.Array == id.Raw {
+			return 2*last[id.Array] + 1
+		}
+		return 2 * i
+	}
+	places := make(map[uint32]int, len(list))
+	for i, r := range list {
+		places[r.Job.ID.Raw] = place(i, r)
+	}
+	slices.SortStableFunc(list, func(a, b store.JobRecord) int { return places[a.Job.ID.Raw] - places[b.Job.ID.Raw] })
 }
 
 // flagSet reports whether a query has a flag; its bare name counts.

@@ -136,7 +136,7 @@ func TestRefusals(t *testing.T) {
 		{"unknown job", "GET", "/slurm/v0.0.45/job/999", "", alice, 404, 2017, "Unable to query JobId=999"},
 		{"no job id", "DELETE", "/slurm/v0.0.45/job/abc", "", alice, 422, 9000, "Rejecting request. Failure parsing parameters"},
 		{"update of unknown", "POST", "/slurm/v0.0.45/job/999", `{"comment":"x"}`, alice, 404, 2017, "Job update requested failed"},
-		{"update of another's", "POST", "/slurm/v0.0.45/job/1", `{"comment":"x"}`, bob, 422, 2002, "Job update requested failed"},
+		{"update of another's", "POST", "/slurm/v0.0.45/job/1", `{"comment":"x"}`, bob, 422, 2010, "Job update requested failed"},
 		{"unknown node", "GET", "/slurm/v0.0.45/node/nosuch", "", alice, 422, 2018, "Failure to query node nosuch"},
 		{"drain by a user", "POST", "/slurm/v0.0.45/node/spot-1", `{"state":["DRAIN"],"reason":"x"}`, alice, 422, 2010, "Failure to update node spot-1"},
 		{"reconfigure by a user", "GET", "/slurm/v0.0.45/reconfigure/", "", alice, 422, 2010, "slurm_reconfigure() failed"},

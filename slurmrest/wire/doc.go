@@ -19,12 +19,10 @@ package wire
 // Newest is the API version that the types are generated from.
 const Newest = "v0.0.45"
 
-// The headers that Slurm doesn't know.
+// The headers that only sbatchd's own client and server know.
 const (
-	// IdempotencyHeader carries a key of the client's choice that makes a submission
-	// repeatable: for a day the same user's same request under the same key gets
-	// the same job, and another request is refused.
-	IdempotencyHeader = "Idempotency-Key"
+	// IdempotencyHeader carries the key that makes a submission repeatable.
+	IdempotencyHeader = "X-Sbatchd-Idempotency-Key"
 	// SparseHeader asks for answers without fields that are zero.
 	SparseHeader = "X-Sbatchd-Sparse"
 )
