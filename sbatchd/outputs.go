@@ -7,10 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sbatchd/sbatchd/partitions"
+	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/runtime/asuser"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/output"
@@ -119,6 +121,9 @@ func paths(j *job.Job) (out, err string) {
 	return out, err
 }
 
+// Files implements launch.Output.
+func (o *outputs) Files(j *job.Job) (out, err string) { return paths(j) }
+
 // Prepare implements launch.Output: the user's files are made ready.
 func (o *outputs) Prepare(ctx context.Context, j *job.Job, appendTo bool) (userFault bool, err error) {
 	o.spool.Begin(j.Run.Attempt)
@@ -129,8 +134,7 @@ func (o *outputs) Prepare(ctx context.Context, j *job.Job, appendTo bool) (userF
 		}
 		t := output.Target{
 			Path: path, Owner: owner(j), Umask: j.Spec.Umask,
-			// What earlier runs printed stays, unless --open-mode=truncate asks otherwise.
-			Append: appendTo || j.Restarts > 0 && (j.Spec.Append == nil || *j.Spec.Append),
+			Append: appendTo,
 		}
 		if err := o.copier.Prepare(ctx, output.Key{Attempt: j.Run.Attempt, Stream: stream}, t); err != nil {
 			return errors.Is(err, output.ErrTarget), err
@@ -159,9 +163,9 @@ func (o *outputs) Settle(ctx context.Context, j *job.Job) string {
 	return ""
 }
 
-// Log implements server.Logs.
+// Log implements server.Logs. Output that the job's node writes itself is read
+// from the user's file.
 func (o *outputs) Log(ctx context.Context, id, _ uint32, stream string, follow bool) (io.ReadCloser, error) {
-	r, w := io.Pipe()
 	var live func() (uint32, bool)
 	if follow {
 		live = func() (uint32, bool) {
@@ -172,9 +176,19 @@ func (o *outputs) Log(ctx context.Context, id, _ uint32, stream string, follow b
 			return j.Restarts, !j.State.Final() || j.Active()
 		}
 	}
-	go func() { // ends with the reader: a closed pipe fails the next write
-		w.CloseWithError(o.spool.Follow(ctx, w, id, stream, live))
-	}()
+	copyTo := func(w io.Writer) error { return o.spool.Follow(ctx, w, id, stream, live) }
+	if j, ok := o.h.queue.Snapshot().Job(id); ok && j.Run != nil && len(j.Run.Hosts) > 0 && j.Run.Hosts[0].Direct {
+		name, errPath := paths(j)
+		if stream == agentapi.StreamErr {
+			name = errPath
+		}
+		if name == "" {
+			return io.NopCloser(strings.NewReader("")), nil
+		}
+		copyTo = func(w io.Writer) error { return output.FollowFile(ctx, w, name, owner(j), live) }
+	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(copyTo(w)) }() // ends with the reader: a closed pipe fails the next write
 	return r, nil
 }
 

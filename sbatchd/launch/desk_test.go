@@ -306,6 +306,13 @@ type spool struct {
 	unusable error
 }
 
+func (s *spool) Files(j *job.Job) (out, err string) {
+	if j.Spec.Output == "" {
+		return "/elsewhere/slurm.out", j.Spec.Error
+	}
+	return j.Spec.Output, j.Spec.Error
+}
+
 func (s *spool) Prepare(context.Context, *job.Job, bool) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

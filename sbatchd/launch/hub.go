@@ -49,6 +49,8 @@ type Jobs interface {
 
 // Output keeps what jobs print.
 type Output interface {
+	// Files are the user's files of a job's streams; err is empty when both go to one.
+	Files(j *job.Job) (out, err string)
 	// Prepare makes the user's files ready for an attempt; appendTo leaves what
 	// is in them. userFault: they can't be opened, whatever we do.
 	Prepare(ctx context.Context, j *job.Job, appendTo bool) (userFault bool, err error)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
@@ -200,6 +201,41 @@ func TestUnusableOutput(t *testing.T) {
 	h.heard("launch failed " + run.String() + " user")
 	h.heard("finished " + run.String())
 	a.quiet("sent", isOrder)
+}
+
+// TestDirect: a node writes output files of a shared work directory itself, and
+// no others.
+func TestDirect(t *testing.T) {
+	t.Parallel()
+	no := false
+	for _, tt := range []struct {
+		name string
+		spec job.Spec
+		want *agentapi.Streams
+	}{
+		{"one file", job.Spec{WorkDir: "/w", Output: "/w/x.out"}, &agentapi.Streams{Merged: true, Append: true, StdoutPath: "/w/x.out"}},
+		{"two files", job.Spec{WorkDir: "/w", Output: "/w/x.out", Error: "/w/d/x.err"},
+			&agentapi.Streams{Append: true, StdoutPath: "/w/x.out", StderrPath: "/w/d/x.err"}},
+		{"truncated", job.Spec{WorkDir: "/w", Output: "/w/x.out", Append: &no}, &agentapi.Streams{Merged: true, StdoutPath: "/w/x.out"}},
+		{"elsewhere", job.Spec{WorkDir: "/w", Output: "/wide/x.out"}, &agentapi.Streams{Merged: true, Append: true}},
+		{"above", job.Spec{WorkDir: "/w", Output: "/w/../x.out"}, &agentapi.Streams{Merged: true, Append: true}},
+		{"one of two elsewhere", job.Spec{WorkDir: "/w", Output: "/w/x.out", Error: "/x.err"}, &agentapi.Streams{Append: true}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			h.rent()
+			a := h.agent(nil)
+			h.allocate(func(j *job.Job) {
+				spec := *j.Spec
+				spec.WorkDir, spec.Output, spec.Error, spec.Append = tt.spec.WorkDir, tt.spec.Output, tt.spec.Error, tt.spec.Append
+				j.Spec = &spec
+			})
+			if got := a.order().GetLaunch().GetStreams(); !proto.Equal(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
 }
 
 func TestOrders(t *testing.T) {

@@ -50,7 +50,7 @@ func (h *Hub) launchOrder(s *state.State, j *job.Job) (*agentapi.Order, error) {
 		Script: script, Args: args(j.Spec), Env: splitEnv(env, pool),
 		WorkDir: j.Spec.WorkDir, WorkDirMode: workDirMode(pool),
 		User:    user,
-		Streams: streams(s.Config, j),
+		Streams: h.streams(s.Config, j),
 		Image:   image, Runtime: runtimeOf(image),
 		Cpus: uint32(alloc.CPUs), MemoryMib: uint64(alloc.MemoryMiB), Gpus: gpus(n, alloc),
 		TimeLimitS: limitSeconds(j.Run.Limit),
@@ -126,11 +126,11 @@ func workDirMode(pool *partitions.Pool) agentapi.WorkDir {
 	return agentapi.WorkDir_WORKDIR_SYNC
 }
 
-func streams(c *partitions.Config, j *job.Job) *agentapi.Streams {
-	st := &agentapi.Streams{Merged: j.Spec.Error == "" || j.Spec.Error == j.Spec.Output, Input: j.Spec.Input}
-	st.Append = c.JobFileAppend
-	if j.Spec.Append != nil {
-		st.Append = *j.Spec.Append
+func (h *Hub) streams(c *partitions.Config, j *job.Job) *agentapi.Streams {
+	out, errFile := h.Output.Files(j)
+	st := &agentapi.Streams{Merged: errFile == "", Append: appends(c, j), Input: j.Spec.Input}
+	if len(j.Run.Hosts) > 0 && j.Run.Hosts[0].Direct {
+		st.StdoutPath, st.StderrPath = out, errFile
 	}
 	return st
 }

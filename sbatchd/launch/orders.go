@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sbatchd/sbatchd/partitions"
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
@@ -91,14 +93,43 @@ func (h *Hub) ready(s *state.State, j *job.Job) bool {
 // begin commits that the attempt may run from now on. The order itself follows
 // from the state this makes.
 func (h *Hub) begin(ctx context.Context, s *state.State, j *job.Job) error {
-	if ok, err := h.prepare(ctx, s, j); err != nil || !ok {
-		return err
+	given := hosts(s, j)
+	if given[0].Direct = h.direct(s, j); !given[0].Direct {
+		if ok, err := h.prepare(ctx, s, j); err != nil || !ok {
+			return err
+		}
 	}
-	_, err := h.Jobs.Ordered(ctx, j.Run.Attempt, hosts(s, j))
+	_, err := h.Jobs.Ordered(ctx, j.Run.Attempt, given)
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("order job %s: %w", j.Run.Attempt, err)
 	}
 	return nil
+}
+
+// direct says whether the job's node writes the user's output files itself: those in
+// a work directory that it shares. Other files it may not see.
+func (h *Hub) direct(s *state.State, j *job.Job) bool {
+	n, ok := s.Node(j.Run.Nodes[0].Node)
+	if !ok || workDirMode(s.Config.Pool(n.Pool)) != agentapi.WorkDir_WORKDIR_SHARED {
+		return false
+	}
+	out, errFile := h.Output.Files(j)
+	return within(j.Spec.WorkDir, out) && (errFile == "" || within(j.Spec.WorkDir, errFile))
+}
+
+// within says whether a file lies in a folder, by its name.
+func within(dir, file string) bool {
+	below, err := filepath.Rel(dir, file)
+	return err == nil && filepath.IsLocal(below)
+}
+
+// appends says whether what is in the job's output files stays: what earlier runs
+// printed does, unless --open-mode=truncate asks otherwise.
+func appends(c *partitions.Config, j *job.Job) bool {
+	if j.Spec.Append != nil {
+		return *j.Spec.Append
+	}
+	return c.JobFileAppend || j.Restarts > 0
 }
 
 // outputFailed is how Slurm ends a job whose output file cannot be opened.
@@ -109,11 +140,7 @@ var outputFailed = job.ExitCode{Signal: 53}
 func (h *Hub) prepare(ctx context.Context, s *state.State, j *job.Job) (bool, error) {
 	call, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
-	appendTo := s.Config.JobFileAppend
-	if j.Spec.Append != nil {
-		appendTo = *j.Spec.Append
-	}
-	userFault, err := h.Output.Prepare(call, j, appendTo)
+	userFault, err := h.Output.Prepare(call, j, appends(s.Config, j))
 	switch {
 	case err == nil:
 		return true, nil

@@ -25,9 +25,11 @@ const kills = 20
 
 // exclusive is a script of which no two copies may run at once. Beside its
 // output it writes each step into a file of the shared work directory, so that
-// an older copy that goes on beside a newer one is seen.
+// an older copy that goes on beside a newer one is seen. Its output goes through
+// the controller's spool, for it lies outside of that directory.
 const exclusive = `#!/bin/sh
-#SBATCH --output=x-%j.out
+#SBATCH --chdir=work
+#SBATCH --output=../x-%j.out
 #SBATCH --requeue
 run=${SLURM_RESTART_COUNT:-0}
 echo "run $run"
@@ -75,6 +77,7 @@ func (w *work) list() []string {
 // submitting submits a job every so often until stop is closed. Commands that
 // fail while the controller is dead are repeated; an id that was printed counts.
 func (h *house) submitting(w *work, stop <-chan struct{}, every time.Duration) {
+	h.must(h.alice, "mkdir", "work")
 	h.script(h.alice, "x.sh", exclusive)
 	for {
 		result, err := h.ctl.As(h.t.Context(), rig.Cmd{User: h.alice}, "sbatch", "--parsable", "x.sh")
@@ -152,7 +155,7 @@ func killing(t *testing.T, h *house, next victim, after func()) {
 				t.Errorf("job %s: run %d ended and was run again, and was known to have ended: %v", id, run, records)
 			}
 		}
-		beats := strings.Fields(h.read(h.alice, "beats-"+id))
+		beats := strings.Fields(h.read(h.alice, "work/beats-"+id))
 		if !slices.IsSortedFunc(beats, func(a, b string) int { return cmp.Compare(number(a), number(b)) }) {
 			t.Errorf("job %s: two copies ran at once: %v", id, beats)
 		}

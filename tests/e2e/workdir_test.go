@@ -54,9 +54,15 @@ func TestWorkdirShared(t *testing.T) {
 			id := h.sbatch(h.alice, "-o", "shared.out", "--wrap",
 				"cat data.txt; pwd; echo here >made.txt; ls -d "+h.Path("store")+" "+h.bob.Home+" 2>/dev/null && echo sees more; sleep 60")
 			h.started(id, time.Minute)
-			// While it runs: the node writes directly.
 			h.shows(h.alice, "shared.out", h.alice.Home+"\n", 15*time.Second)
 			h.shows(h.alice, "made.txt", "here\n", 5*time.Second)
+			// The node writes the file itself: nothing of it is in the controller's spool.
+			if spooled, err := filepath.Glob(filepath.Join(h.ctl.State, "spool", id+".*")); err != nil || len(spooled) > 0 {
+				t.Errorf("spooled: %v %v", spooled, err)
+			}
+			if log := h.must(h.alice, "sburst", "logs", id); !strings.Contains(log, h.alice.Home) {
+				t.Errorf("sburst logs: %q", log)
+			}
 			h.must(h.alice, "scancel", id)
 			h.ended(id, "CANCELLED", 30*time.Second)
 			if got := h.read(h.alice, "shared.out"); strings.Contains(got, "sees more") {
