@@ -229,7 +229,7 @@ func (p *Pool) alive(ctx context.Context, s Snapshot, r Row, i cloudburst.Instan
 		return nil
 	}
 	for _, n := range s.Nodes {
-		if n.Name == r.Node && n.Instance == r.Tag && n.ReclaimAt.IsZero() {
+		if n.Name == r.Node && n.Instance == r.Tag && (n.ReclaimAt.IsZero() || i.ReclaimAt.Before(n.ReclaimAt)) {
 			p.log.Info("reclaim announced", "node", r.Node, "instance", r.Tag, "at", *i.ReclaimAt)
 			return p.cfg.Nodes.Notice(ctx, r.Node, *i.ReclaimAt)
 		}

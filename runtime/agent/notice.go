@@ -42,16 +42,20 @@ func (a *Agent) watchNotice(ctx context.Context) error {
 	}
 }
 
-// takeNotice tells every job and the controller.
+// takeNotice tells every job and the controller. Of several notices the earliest
+// deadline counts, for saves that have not begun.
 func (a *Agent) takeNotice(n *notice) error {
 	a.mu.Lock()
-	known := a.notice != nil
-	if !known {
+	first := a.notice == nil
+	news := first || n.deadline.Before(a.notice.deadline)
+	if news {
 		a.notice = n
+	}
+	if first {
 		close(a.noticed)
 	}
 	a.mu.Unlock()
-	if known {
+	if !news {
 		return nil
 	}
 	a.log.Info("the node is being taken away", "deadline", n.deadline, "orphan", n.orphan)

@@ -205,6 +205,13 @@ func (r *run) take(o *agentapi.Order) error {
 		r.a.ack(o, "")
 		return nil
 	}
+	if n := o.GetNotice(); n != nil {
+		if err := r.a.takeNotice(&notice{deadline: time.Unix(0, n.GetDeadlineUnixNano())}); err != nil {
+			return fmt.Errorf("job %s: %w", r.key, err)
+		}
+		r.a.ack(o, "")
+		return nil
+	}
 	select {
 	case r.inbox <- o:
 		return nil

@@ -3012,6 +3012,7 @@ type Order struct {
 	//	*Order_Release
 	//	*Order_Shutdown
 	//	*Order_SetTimeLimit
+	//	*Order_Notice
 	What          isOrder_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3149,6 +3150,15 @@ func (x *Order) GetSetTimeLimit() *SetTimeLimit {
 	return nil
 }
 
+func (x *Order) GetNotice() *NodeNotice {
+	if x != nil {
+		if x, ok := x.What.(*Order_Notice); ok {
+			return x.Notice
+		}
+	}
+	return nil
+}
+
 type isOrder_What interface {
 	isOrder_What()
 }
@@ -3189,6 +3199,10 @@ type Order_SetTimeLimit struct {
 	SetTimeLimit *SetTimeLimit `protobuf:"bytes,11,opt,name=set_time_limit,json=setTimeLimit,proto3,oneof"`
 }
 
+type Order_Notice struct {
+	Notice *NodeNotice `protobuf:"bytes,12,opt,name=notice,proto3,oneof"` // the node's, told to each of its jobs: a provider may tell the controller alone
+}
+
 func (*Order_Launch) isOrder_What() {}
 
 func (*Order_Signal) isOrder_What() {}
@@ -3206,6 +3220,8 @@ func (*Order_Release) isOrder_What() {}
 func (*Order_Shutdown) isOrder_What() {}
 
 func (*Order_SetTimeLimit) isOrder_What() {}
+
+func (*Order_Notice) isOrder_What() {}
 
 type Launch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5492,7 +5508,7 @@ const file_agentlink_proto_rawDesc = "" +
 	"\aattempt\x18\x01 \x01(\v2\x1d.sbatchd.agentlink.v1.AttemptR\aattempt\x12\x16\n" +
 	"\x06stream\x18\x02 \x01(\tR\x06stream\x12\x12\n" +
 	"\x04size\x18\x03 \x01(\x04R\x04size\x12\x16\n" +
-	"\x06capped\x18\x04 \x01(\bR\x06capped\"\xea\x04\n" +
+	"\x06capped\x18\x04 \x01(\bR\x06capped\"\xa6\x05\n" +
 	"\x05Order\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12+\n" +
 	"\x03key\x18\x02 \x01(\v2\x19.sbatchd.agentlink.v1.KeyR\x03key\x126\n" +
@@ -5507,7 +5523,8 @@ const file_agentlink_proto_rawDesc = "" +
 	"\arelease\x18\t \x01(\v2\x1d.sbatchd.agentlink.v1.ReleaseH\x00R\arelease\x12<\n" +
 	"\bshutdown\x18\n" +
 	" \x01(\v2\x1e.sbatchd.agentlink.v1.ShutdownH\x00R\bshutdown\x12J\n" +
-	"\x0eset_time_limit\x18\v \x01(\v2\".sbatchd.agentlink.v1.SetTimeLimitH\x00R\fsetTimeLimitB\x06\n" +
+	"\x0eset_time_limit\x18\v \x01(\v2\".sbatchd.agentlink.v1.SetTimeLimitH\x00R\fsetTimeLimit\x12:\n" +
+	"\x06notice\x18\f \x01(\v2 .sbatchd.agentlink.v1.NodeNoticeH\x00R\x06noticeB\x06\n" +
 	"\x04what\"\xa1\a\n" +
 	"\x06Launch\x12\x16\n" +
 	"\x06script\x18\x01 \x01(\fR\x06script\x12\x12\n" +
@@ -5875,49 +5892,50 @@ var file_agentlink_proto_depIdxs = []int32{
 	57, // 46: sbatchd.agentlink.v1.Order.release:type_name -> sbatchd.agentlink.v1.Release
 	58, // 47: sbatchd.agentlink.v1.Order.shutdown:type_name -> sbatchd.agentlink.v1.Shutdown
 	56, // 48: sbatchd.agentlink.v1.Order.set_time_limit:type_name -> sbatchd.agentlink.v1.SetTimeLimit
-	2,  // 49: sbatchd.agentlink.v1.Launch.work_dir_mode:type_name -> sbatchd.agentlink.v1.WorkDir
-	42, // 50: sbatchd.agentlink.v1.Launch.user:type_name -> sbatchd.agentlink.v1.User
-	43, // 51: sbatchd.agentlink.v1.Launch.streams:type_name -> sbatchd.agentlink.v1.Streams
-	44, // 52: sbatchd.agentlink.v1.Launch.image:type_name -> sbatchd.agentlink.v1.Image
-	14, // 53: sbatchd.agentlink.v1.Launch.gpus:type_name -> sbatchd.agentlink.v1.Gpu
-	45, // 54: sbatchd.agentlink.v1.Launch.signal:type_name -> sbatchd.agentlink.v1.JobSignal
-	46, // 55: sbatchd.agentlink.v1.Launch.checkpoint:type_name -> sbatchd.agentlink.v1.CheckpointPlan
-	47, // 56: sbatchd.agentlink.v1.Launch.rlimits:type_name -> sbatchd.agentlink.v1.Rlimit
-	48, // 57: sbatchd.agentlink.v1.Launch.mounts:type_name -> sbatchd.agentlink.v1.Mount
-	49, // 58: sbatchd.agentlink.v1.Launch.info:type_name -> sbatchd.agentlink.v1.JobInfo
-	50, // 59: sbatchd.agentlink.v1.JobInfo.array:type_name -> sbatchd.agentlink.v1.ArrayInfo
-	3,  // 60: sbatchd.agentlink.v1.Kill.reason:type_name -> sbatchd.agentlink.v1.KillReason
-	9,  // 61: sbatchd.agentlink.v1.RelayRequest.attempt:type_name -> sbatchd.agentlink.v1.Attempt
-	59, // 62: sbatchd.agentlink.v1.RelayRequest.headers:type_name -> sbatchd.agentlink.v1.Header
-	59, // 63: sbatchd.agentlink.v1.RelayReply.headers:type_name -> sbatchd.agentlink.v1.Header
-	4,  // 64: sbatchd.agentlink.v1.FileRef.kind:type_name -> sbatchd.agentlink.v1.FileKind
-	9,  // 65: sbatchd.agentlink.v1.FileRef.attempt:type_name -> sbatchd.agentlink.v1.Attempt
-	62, // 66: sbatchd.agentlink.v1.PutRequest.ref:type_name -> sbatchd.agentlink.v1.FileRef
-	63, // 67: sbatchd.agentlink.v1.PutRequest.info:type_name -> sbatchd.agentlink.v1.FileInfo
-	62, // 68: sbatchd.agentlink.v1.GetRequest.ref:type_name -> sbatchd.agentlink.v1.FileRef
-	6,  // 69: sbatchd.agentlink.v1.AgentLink.Join:input_type -> sbatchd.agentlink.v1.JoinRequest
-	7,  // 70: sbatchd.agentlink.v1.AgentLink.Renew:input_type -> sbatchd.agentlink.v1.RenewRequest
-	11, // 71: sbatchd.agentlink.v1.AgentLink.Session:input_type -> sbatchd.agentlink.v1.AgentMessage
-	60, // 72: sbatchd.agentlink.v1.AgentLink.Relay:input_type -> sbatchd.agentlink.v1.RelayRequest
-	64, // 73: sbatchd.agentlink.v1.AgentLink.Put:input_type -> sbatchd.agentlink.v1.PutRequest
-	65, // 74: sbatchd.agentlink.v1.AgentLink.Get:input_type -> sbatchd.agentlink.v1.GetRequest
-	62, // 75: sbatchd.agentlink.v1.AgentLink.Stat:input_type -> sbatchd.agentlink.v1.FileRef
-	62, // 76: sbatchd.agentlink.v1.AgentLink.ListObjects:input_type -> sbatchd.agentlink.v1.FileRef
-	62, // 77: sbatchd.agentlink.v1.AgentLink.Remove:input_type -> sbatchd.agentlink.v1.FileRef
-	8,  // 78: sbatchd.agentlink.v1.AgentLink.Join:output_type -> sbatchd.agentlink.v1.JoinReply
-	8,  // 79: sbatchd.agentlink.v1.AgentLink.Renew:output_type -> sbatchd.agentlink.v1.JoinReply
-	33, // 80: sbatchd.agentlink.v1.AgentLink.Session:output_type -> sbatchd.agentlink.v1.ControllerMessage
-	61, // 81: sbatchd.agentlink.v1.AgentLink.Relay:output_type -> sbatchd.agentlink.v1.RelayReply
-	63, // 82: sbatchd.agentlink.v1.AgentLink.Put:output_type -> sbatchd.agentlink.v1.FileInfo
-	66, // 83: sbatchd.agentlink.v1.AgentLink.Get:output_type -> sbatchd.agentlink.v1.Chunk
-	63, // 84: sbatchd.agentlink.v1.AgentLink.Stat:output_type -> sbatchd.agentlink.v1.FileInfo
-	63, // 85: sbatchd.agentlink.v1.AgentLink.ListObjects:output_type -> sbatchd.agentlink.v1.FileInfo
-	67, // 86: sbatchd.agentlink.v1.AgentLink.Remove:output_type -> sbatchd.agentlink.v1.RemoveReply
-	78, // [78:87] is the sub-list for method output_type
-	69, // [69:78] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	27, // 49: sbatchd.agentlink.v1.Order.notice:type_name -> sbatchd.agentlink.v1.NodeNotice
+	2,  // 50: sbatchd.agentlink.v1.Launch.work_dir_mode:type_name -> sbatchd.agentlink.v1.WorkDir
+	42, // 51: sbatchd.agentlink.v1.Launch.user:type_name -> sbatchd.agentlink.v1.User
+	43, // 52: sbatchd.agentlink.v1.Launch.streams:type_name -> sbatchd.agentlink.v1.Streams
+	44, // 53: sbatchd.agentlink.v1.Launch.image:type_name -> sbatchd.agentlink.v1.Image
+	14, // 54: sbatchd.agentlink.v1.Launch.gpus:type_name -> sbatchd.agentlink.v1.Gpu
+	45, // 55: sbatchd.agentlink.v1.Launch.signal:type_name -> sbatchd.agentlink.v1.JobSignal
+	46, // 56: sbatchd.agentlink.v1.Launch.checkpoint:type_name -> sbatchd.agentlink.v1.CheckpointPlan
+	47, // 57: sbatchd.agentlink.v1.Launch.rlimits:type_name -> sbatchd.agentlink.v1.Rlimit
+	48, // 58: sbatchd.agentlink.v1.Launch.mounts:type_name -> sbatchd.agentlink.v1.Mount
+	49, // 59: sbatchd.agentlink.v1.Launch.info:type_name -> sbatchd.agentlink.v1.JobInfo
+	50, // 60: sbatchd.agentlink.v1.JobInfo.array:type_name -> sbatchd.agentlink.v1.ArrayInfo
+	3,  // 61: sbatchd.agentlink.v1.Kill.reason:type_name -> sbatchd.agentlink.v1.KillReason
+	9,  // 62: sbatchd.agentlink.v1.RelayRequest.attempt:type_name -> sbatchd.agentlink.v1.Attempt
+	59, // 63: sbatchd.agentlink.v1.RelayRequest.headers:type_name -> sbatchd.agentlink.v1.Header
+	59, // 64: sbatchd.agentlink.v1.RelayReply.headers:type_name -> sbatchd.agentlink.v1.Header
+	4,  // 65: sbatchd.agentlink.v1.FileRef.kind:type_name -> sbatchd.agentlink.v1.FileKind
+	9,  // 66: sbatchd.agentlink.v1.FileRef.attempt:type_name -> sbatchd.agentlink.v1.Attempt
+	62, // 67: sbatchd.agentlink.v1.PutRequest.ref:type_name -> sbatchd.agentlink.v1.FileRef
+	63, // 68: sbatchd.agentlink.v1.PutRequest.info:type_name -> sbatchd.agentlink.v1.FileInfo
+	62, // 69: sbatchd.agentlink.v1.GetRequest.ref:type_name -> sbatchd.agentlink.v1.FileRef
+	6,  // 70: sbatchd.agentlink.v1.AgentLink.Join:input_type -> sbatchd.agentlink.v1.JoinRequest
+	7,  // 71: sbatchd.agentlink.v1.AgentLink.Renew:input_type -> sbatchd.agentlink.v1.RenewRequest
+	11, // 72: sbatchd.agentlink.v1.AgentLink.Session:input_type -> sbatchd.agentlink.v1.AgentMessage
+	60, // 73: sbatchd.agentlink.v1.AgentLink.Relay:input_type -> sbatchd.agentlink.v1.RelayRequest
+	64, // 74: sbatchd.agentlink.v1.AgentLink.Put:input_type -> sbatchd.agentlink.v1.PutRequest
+	65, // 75: sbatchd.agentlink.v1.AgentLink.Get:input_type -> sbatchd.agentlink.v1.GetRequest
+	62, // 76: sbatchd.agentlink.v1.AgentLink.Stat:input_type -> sbatchd.agentlink.v1.FileRef
+	62, // 77: sbatchd.agentlink.v1.AgentLink.ListObjects:input_type -> sbatchd.agentlink.v1.FileRef
+	62, // 78: sbatchd.agentlink.v1.AgentLink.Remove:input_type -> sbatchd.agentlink.v1.FileRef
+	8,  // 79: sbatchd.agentlink.v1.AgentLink.Join:output_type -> sbatchd.agentlink.v1.JoinReply
+	8,  // 80: sbatchd.agentlink.v1.AgentLink.Renew:output_type -> sbatchd.agentlink.v1.JoinReply
+	33, // 81: sbatchd.agentlink.v1.AgentLink.Session:output_type -> sbatchd.agentlink.v1.ControllerMessage
+	61, // 82: sbatchd.agentlink.v1.AgentLink.Relay:output_type -> sbatchd.agentlink.v1.RelayReply
+	63, // 83: sbatchd.agentlink.v1.AgentLink.Put:output_type -> sbatchd.agentlink.v1.FileInfo
+	66, // 84: sbatchd.agentlink.v1.AgentLink.Get:output_type -> sbatchd.agentlink.v1.Chunk
+	63, // 85: sbatchd.agentlink.v1.AgentLink.Stat:output_type -> sbatchd.agentlink.v1.FileInfo
+	63, // 86: sbatchd.agentlink.v1.AgentLink.ListObjects:output_type -> sbatchd.agentlink.v1.FileInfo
+	67, // 87: sbatchd.agentlink.v1.AgentLink.Remove:output_type -> sbatchd.agentlink.v1.RemoveReply
+	79, // [79:88] is the sub-list for method output_type
+	70, // [70:79] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_agentlink_proto_init() }
@@ -5962,6 +5980,7 @@ func file_agentlink_proto_init() {
 		(*Order_Release)(nil),
 		(*Order_Shutdown)(nil),
 		(*Order_SetTimeLimit)(nil),
+		(*Order_Notice)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -91,6 +91,29 @@ func TestNoticeSignalSaveAndResume(t *testing.T) {
 	}
 }
 
+// TestNoticeFromTheController: a provider that announces by its API alone.
+func TestNoticeFromTheController(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, nil)
+	a := agentapi.NewAttempt(62, 0)
+	n.launch(a, training, func(l *agentapi.Launch) { l.Checkpoint = &agentapi.CheckpointPlan{Dir: "ckpt", RestoreNumber: -1} })
+	n.c.written(a, "out", "start restart=0 epoch=0\n")
+	for _, in := range []time.Duration{time.Hour, 20 * time.Second} { // the earlier one counts, whether it comes first or last
+		if refused := n.c.send(&agentapi.Order{Key: &agentapi.Key{Job: a.GetJob()}, What: &agentapi.Order_Notice{Notice: &agentapi.NodeNotice{
+			DeadlineUnixNano: time.Now().Add(in).UnixNano(), Kind: "reclaim",
+		}}}); refused != "" {
+			t.Fatalf("refused: %s", refused)
+		}
+	}
+	if d := n.c.saved(a, "reclaim"); d.GetNumber() != 1 || d.GetBytes() == 0 {
+		t.Errorf("checkpoint: %v", d)
+	}
+	if e := n.c.exited(a); e.GetReason() != agentapi.ExitReason_EXIT_RECLAIMED || !e.GetNotice() {
+		t.Errorf("exit after the notice: %v", e)
+	}
+	n.c.finished(a)
+}
+
 func TestNoticeWithHook(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, nil)

@@ -266,6 +266,13 @@ func TestOrders(t *testing.T) {
 	if got := []uint32{limit(20), limit(10), limit(20), limit(job.NoLimit)}; cmp.Diff([]uint32{1200, 600, 1200, 0}, got) != "" {
 		t.Errorf("limits %v", got)
 	}
+	for _, in := range []time.Duration{time.Hour, time.Minute} { // and an earlier one
+		deadline := time.Now().Add(in)
+		h.apply(state.JobNoticed{Attempt: run, Deadline: deadline})
+		if o = a.order(); o.GetNotice().GetDeadlineUnixNano() != deadline.UnixNano() {
+			t.Errorf("the provider's notice %v", o)
+		}
+	}
 	h.apply(state.JobNoticed{Attempt: run, Deadline: time.Now().Add(time.Minute), Asked: true})
 	o = a.order()
 	if k := o.GetKill(); k.GetReason() != agentapi.KillReason_KILL_PREEMPT || !k.GetCheckpoint() || k.GetCheckpointSeconds() != 60 {

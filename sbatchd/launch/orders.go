@@ -261,6 +261,13 @@ func (h *Hub) orderJob(s *session, snap *state.State, j *job.Job) {
 			}}}, nil
 		})
 	}
+	if !r.Notice.IsZero() && !r.NoticeAsked && j.Stop == nil {
+		h.once(s, snap, j, fmt.Sprintf("notice %d", r.Notice.UnixNano()), func() (*agentapi.Order, error) {
+			return &agentapi.Order{What: &agentapi.Order_Notice{Notice: &agentapi.NodeNotice{
+				DeadlineUnixNano: r.Notice.UnixNano(), Kind: "reclaim",
+			}}}, nil
+		})
+	}
 	if r.NoticeAsked && j.Stop == nil {
 		h.once(s, snap, j, "reclaim", func() (*agentapi.Order, error) {
 			return &agentapi.Order{What: &agentapi.Order_Kill{Kill: &agentapi.Kill{

@@ -118,14 +118,15 @@ func (q *Queue) NodeSeen(ctx context.Context, name string, load float64, freeMiB
 }
 
 // NodeNotice says that the provider takes the node's machine at the deadline. Its jobs
-// are told by their agent; from here on their end counts as preempted.
+// are told by their agent; from here on their end counts as preempted. Of several
+// notices the earliest counts.
 func (q *Queue) NodeNotice(ctx context.Context, name string, deadline time.Time) error {
 	return q.internal(ctx, "launch", func(w *work) error { return w.notice(name, deadline, false) })
 }
 
 func (w *work) notice(name string, deadline time.Time, asked bool) error {
 	n, ok := w.Node(name)
-	if !ok || n.Flags.Has(node.Reclaimed) {
+	if !ok || n.Flags.Has(node.Reclaimed) && !deadline.Before(n.ReclaimAt) {
 		return nil
 	}
 	if err := w.emit(state.NodeReclaiming{Name: name, Deadline: deadline}); err != nil {

@@ -261,7 +261,16 @@ func TestReclaimRequeuesUnderTheSameID(t *testing.T) {
 	h := newHouse(t, newMemory())
 	id := h.submit(submission())
 	a := h.run(id)
-	h.must(h.NodeNotice(t.Context(), "spot-1", time.Now().Add(10*time.Second)))
+	soon := time.Now().Add(10 * time.Second).Round(0)
+	for _, at := range []time.Time{soon.Add(time.Minute), soon, soon.Add(time.Second)} { // the earliest counts
+		h.must(h.NodeNotice(t.Context(), "spot-1", at))
+	}
+	if n, _ := h.Snapshot().Node("spot-1"); !n.ReclaimAt.Equal(soon) {
+		t.Errorf("reclaimed at %s, want %s", n.ReclaimAt, soon)
+	}
+	if j, _ := h.Snapshot().Job(id); !j.Run.Notice.Equal(soon) {
+		t.Errorf("the job's notice is for %s, want %s", j.Run.Notice, soon)
+	}
 	h.must(h.Checkpointed(t.Context(), a, job.Checkpoint{Number: 1, Bytes: 10}))
 	// An exit 0 after the notice still counts as preempted.
 	h.must(h.Ended(t.Context(), a, job.Exit{Reason: job.ExitReclaimed}))
