@@ -17,8 +17,9 @@ import (
 const (
 	// outputWindow is how much of a stream may be on its way unacknowledged.
 	outputWindow = 1 << 20
-	// outputPoll is how often a running job's file is looked at.
-	outputPoll = 50 * time.Millisecond
+	// A running job's file is looked at this long after it grew, and then ever
+	// less often while it doesn't.
+	firstPoll, outputPoll = 2 * time.Millisecond, 50 * time.Millisecond
 	// outputPatience is how long an acknowledgement may take before what was sent
 	// is sent again.
 	outputPatience = 10 * time.Second
@@ -124,7 +125,7 @@ func (s *stream) ship(ctx context.Context) error {
 			file.Close()
 		}
 	}()
-	progress := time.Now()
+	progress, poll := time.Now(), firstPoll
 	var last uint64
 	for {
 		session, err := s.r.a.await(ctx)
@@ -155,6 +156,7 @@ func (s *stream) ship(ctx context.Context) error {
 			}
 		}
 		if n > 0 {
+			poll = firstPoll
 			data := append([]byte(nil), buf[:n]...)
 			s.mu.Lock()
 			// A new link may have moved sent in between: then this is not next.
@@ -171,7 +173,8 @@ func (s *stream) ship(ctx context.Context) error {
 		}
 		select {
 		case <-s.wake:
-		case <-time.After(outputPoll):
+		case <-time.After(poll):
+			poll = min(2*poll, outputPoll)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
