@@ -88,6 +88,9 @@ type Config struct {
 	node      map[string]*Node
 }
 
+// StorageMySQL is the AccountingStorageType that keeps the state in MySQL or MariaDB.
+const StorageMySQL = "accounting_storage/mysql"
+
 // AccountingStorage says where accounting, and with MySQL the state, is kept.
 type AccountingStorage struct {
 	Type    string // accounting_storage/sqlite, /mysql or /none

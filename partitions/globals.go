@@ -167,7 +167,7 @@ var preemptModes = []string{"OFF", "CANCEL", "CHECKPOINT", "GANG", "PRIORITY", "
 // become SQLite, so that a site's own slurm.conf loads.
 func (l *loader) accountingStorage() {
 	g, a := l.global, &l.cfg.AccountingStorage
-	const sqlite, mysql, none = "accounting_storage/sqlite", "accounting_storage/mysql", "accounting_storage/none"
+	const sqlite, mysql, none = "accounting_storage/sqlite", StorageMySQL, "accounting_storage/none"
 	a.Type = sqlite
 	switch v := strings.ToLower(g.str("AccountingStorageType", sqlite)); v {
 	case sqlite, mysql, none:

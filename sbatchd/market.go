@@ -71,31 +71,12 @@ func (m *market) open(p *partitions.Provider) (cloudburst.Provider, error) {
 			o.Values[name] = value
 		}
 	}
-	if p.CredentialFile != "" {
-		secrets, err := credentials(p.CredentialFile)
-		if err != nil {
-			return nil, fmt.Errorf("provider %s: %w", p.Name, err)
-		}
-		maps.Copy(o.Values, secrets)
-	}
-	return cloudburst.Open(p.Type, o)
-}
-
-// credentials reads name=value lines of a file that the configuration's check
-// has found closed to others.
-func credentials(file string) (map[string]string, error) {
-	data, err := os.ReadFile(file)
+	secrets, err := p.Credential()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("provider %s: %w", p.Name, err)
 	}
-	out := map[string]string{}
-	for line := range strings.Lines(string(data)) {
-		line = strings.TrimSpace(line)
-		if name, value, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(line, "#") {
-			out[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
-		}
-	}
-	return out, nil
+	maps.Copy(o.Values, secrets)
+	return cloudburst.Open(p.Type, o)
 }
 
 // agent is what a new machine's agent must know to find its way home.

@@ -70,7 +70,7 @@ func serve(ctx context.Context, where place, cfg *partitions.Config) error {
 	}
 	defer lock.Close() //nolint:errcheck // ends with the process
 
-	journal, err := sqlstore.Open(ctx, sqlstore.Config{Driver: "sqlite", Path: filepath.Join(cfg.StateSaveLocation, "state.db"), Log: log})
+	journal, err := openJournal(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
@@ -85,6 +85,20 @@ func serve(ctx context.Context, where place, cfg *partitions.Config) error {
 		return gid, err == nil
 	}
 	return h.run(ctx, cfg)
+}
+
+// openJournal opens the state where AccountingStorageType says.
+func openJournal(ctx context.Context, cfg *partitions.Config, log *slog.Logger) (*sqlstore.Store, error) {
+	c := sqlstore.Config{Driver: "sqlite", Path: filepath.Join(cfg.StateSaveLocation, "state.db"), Log: log}
+	if a := cfg.AccountingStorage; a.Type == partitions.StorageMySQL {
+		password, err := a.Password()
+		if err != nil {
+			return nil, fmt.Errorf("AccountingStoragePass: %w", err)
+		}
+		c.Driver = "mysql"
+		c.MySQL = sqlstore.MySQL{Host: a.Host, Port: a.Port, User: a.User, Password: password, Database: a.Loc}
+	}
+	return sqlstore.Open(ctx, c)
 }
 
 // run builds the parts around the queue and runs them all: the first that ends

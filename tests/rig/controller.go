@@ -86,10 +86,12 @@ SlurmctldHost=localhost
 AgentListen=%s
 RestListen=unix:%s,tcp:127.0.0.1:%d
 StateSaveLocation=%s
-AccountingStorageType=accounting_storage/sqlite
 AuthAltParameters=jwt_key=%s
 GresTypes=gpu
 `, c.Agents, c.Socket, rest, c.State, filepath.Join(c.Config, "jwt_hs256.key"))
+	if !strings.Contains(c.cfg.Slurm, "AccountingStorageType=") {
+		slurm += "AccountingStorageType=accounting_storage/sqlite\n"
+	}
 	if !strings.Contains(c.cfg.Slurm, "CheckpointStore=") {
 		slurm += "CheckpointStore=file://" + r.Path("store") + "\n"
 	}

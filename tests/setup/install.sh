@@ -3,7 +3,7 @@
 #
 #   build   a C compiler for sbatchd-gpu (and for the race detector)
 #   demo    a container engine, a registry, and what an image is made of
-#   e2e     what the end-to-end tests start besides: an SSH server, an S3 server
+#   e2e     what the tests start besides: an SSH server, an S3 server, a MariaDB server
 #   lint    golangci-lint
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -19,7 +19,7 @@ for what; do
 	build) packages_install gcc libc6-dev ca-certificates ;;
 	demo) packages_install containerd runc docker-registry iproute2 busybox-static bash-static slirp4netns ;;
 	e2e)
-		packages_install containerd runc docker-registry iproute2 busybox-static bash-static slirp4netns openssh-server openssh-client
+		packages_install containerd runc docker-registry iproute2 busybox-static bash-static slirp4netns openssh-server openssh-client mariadb-server-core
 		go_tool versitygw github.com/versity/versitygw/cmd/versitygw $versitygw ||
 			say "versitygw could not be built: the tests that need a real S3 server will be skipped"
 		;;

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
@@ -40,14 +41,12 @@ var (
 
 func (t *table) insert(d *dialect, rows int) string {
 	var b strings.Builder
-	if t.ignore {
-		b.WriteString(d.ignore)
-	} else {
-		b.WriteString("INSERT INTO ")
-	}
-	b.WriteString(t.name + " (" + strings.Join(t.cols, ",") + ") VALUES ")
+	b.WriteString("INSERT INTO " + t.name + " (" + strings.Join(t.cols, ",") + ") VALUES ")
 	row := "(" + questions(len(t.cols)) + "),"
 	b.WriteString(strings.TrimSuffix(strings.Repeat(row, rows), ","))
+	if t.ignore {
+		b.WriteString(d.ignore(t.cols[0]))
+	}
 	if t.key != nil {
 		var set []string
 		for _, c := range t.cols {
@@ -112,9 +111,14 @@ func (s *Store) Commit(ctx context.Context, b *store.Batch) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	ctx = context.WithoutCancel(ctx)
-	if err := s.inTx(ctx, func() error { return s.commit(ctx, b) }); err != nil {
+	err := s.inTx(ctx, func() error { return s.commit(ctx, b) })
+	if err != nil && s.d.lost(err) {
+		err = s.again(ctx, b, err)
+	}
+	if err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
+	s.turn++
 	s.nextSeq += uint64(len(b.Events))
 	for _, blob := range b.Blobs {
 		if len(s.known) > 10_000 {
@@ -143,7 +147,7 @@ func (s *Store) inTx(ctx context.Context, do func() error) error {
 }
 
 func (s *Store) commit(ctx context.Context, b *store.Batch) error {
-	res, err := s.lead.ExecContext(ctx, s.cfg.Holder, int64(s.epoch))
+	res, err := s.lead.ExecContext(ctx, s.cfg.Holder, int64(s.epoch), s.turn)
 	if err != nil {
 		return err
 	}
@@ -231,7 +235,7 @@ func (s *Store) putJobs(ctx context.Context, b *store.Batch) error {
 		if j.State.Final() {
 			ended = j.End
 		}
-		rows = append(rows, int64(j.ID.Raw), 1, int64(j.ID.Array), int64(j.UID), j.User, j.Account, name, j.Partition,
+		rows = append(rows, int64(j.ID.Raw), 1, int64(j.ID.Array), int64(j.UID), clip(j.User, 255), clip(j.Account, 255), clip(name, 1024), clip(j.Partition, 255),
 			int64(j.State), nanos(j.Submit), nanos(j.Start), nanos(ended), doc)
 	}
 	return s.write(ctx, &jobTable, rows)
@@ -309,6 +313,16 @@ func (s *Store) putRest(ctx context.Context, b *store.Batch) error {
 		}
 	}
 	return nil
+}
+
+// clip makes any bytes a text that fits a column of n characters. Such a column is
+// searched; the record itself has all of the text.
+func clip(s string, n int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= n || utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n])
 }
 
 // nanos is a time as stored.

@@ -20,10 +20,12 @@ import (
 
 // dialect is what differs between the databases.
 type dialect struct {
-	name   string
-	goose  goose.Dialect
-	begin  string // starts a transaction that writes
-	ignore string // INSERT that leaves a row alone that is already there
+	name  string
+	goose goose.Dialect
+	begin string // starts a transaction that writes
+	// ignore ends an INSERT that leaves a row alone that is already there; column
+	// is one of the table's.
+	ignore func(column string) string
 	// replace ends an INSERT: rows that are there get the new values of set.
 	replace func(key, set []string) string
 	// open connects the writer (one connection) and the readers.
@@ -31,16 +33,21 @@ type dialect struct {
 	// backup copies the whole state before a migration and says where to.
 	backup func(ctx context.Context, db *sql.DB, cfg Config, from, to int64) (string, error)
 	// backups names the copies made before this schema came, newest last.
-	backups func(cfg Config, version int64) []string
+	backups func(ctx context.Context, db *sql.DB, cfg Config, version int64) []string
+	// alone runs a migration while no other controller does.
+	alone func(ctx context.Context, db *sql.DB, do func() error) error
+	// lost says that a transaction failed with its connection, or was undone by the
+	// server: whether it is in can be asked, and it may be tried again.
+	lost func(error) bool
 }
 
-var dialects = map[string]*dialect{"sqlite": &sqliteDialect}
+var dialects = map[string]*dialect{"sqlite": &sqliteDialect, "mysql": &mysqlDialect}
 
 var sqliteDialect = dialect{
 	name:   "sqlite",
 	goose:  goose.DialectSQLite3,
 	begin:  "BEGIN IMMEDIATE",
-	ignore: "INSERT OR IGNORE INTO ",
+	ignore: func(string) string { return " ON CONFLICT DO NOTHING" },
 	replace: func(key, set []string) string {
 		parts := make([]string, len(set))
 		for i, c := range set {
@@ -51,6 +58,8 @@ var sqliteDialect = dialect{
 	open:    openSQLite,
 	backup:  backupSQLite,
 	backups: backupsSQLite,
+	alone:   func(_ context.Context, _ *sql.DB, do func() error) error { return do() }, // the state's folder has one owner
+	lost:    func(error) bool { return false },
 }
 
 // Sizes of the page caches in KiB, and how large the write-ahead log grows, in
@@ -147,7 +156,7 @@ func backupSQLite(ctx context.Context, db *sql.DB, cfg Config, from, to int64) (
 	return name, nil
 }
 
-func backupsSQLite(cfg Config, version int64) []string {
+func backupsSQLite(_ context.Context, _ *sql.DB, cfg Config, version int64) []string {
 	list, err := filepath.Glob(cfg.Path + ".schema-*")
 	if err != nil {
 		return nil // only a bad pattern: nothing to name

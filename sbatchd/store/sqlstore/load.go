@@ -45,7 +45,7 @@ func (s *Store) load(ctx context.Context, l *store.Loaded) error {
 	if _, err := s.conn.ExecContext(ctx, "UPDATE leader SET holder=?, epoch=epoch+1, seq=seq+1 WHERE id=1", s.cfg.Holder); err != nil {
 		return fmt.Errorf("take leadership: %w", err)
 	}
-	if err := s.conn.QueryRowContext(ctx, "SELECT epoch FROM leader WHERE id=1").Scan(&l.Epoch); err != nil {
+	if err := s.conn.QueryRowContext(ctx, "SELECT epoch, seq FROM leader WHERE id=1").Scan(&l.Epoch, &s.turn); err != nil {
 		return fmt.Errorf("take leadership: %w", err)
 	}
 	var seq, newest int64

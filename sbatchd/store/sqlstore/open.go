@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/pressly/goose/v3"
@@ -26,10 +27,15 @@ const memory = ":memory:"
 
 // Config says where the state is.
 type Config struct {
-	// Driver is the AccountingStorageType's word: sqlite.
+	// Driver is the AccountingStorageType's word: sqlite or mysql.
 	Driver string
-	// Path is the database file, or ":memory:name" for tests.
+	// Path is SQLite's database file, or ":memory:name" for tests.
 	Path string
+	// MySQL says where the server is.
+	MySQL MySQL
+	// Patience is how long a server that is away is waited for, at the start and
+	// by a commit; 0 is a minute.
+	Patience time.Duration
 	// Holder names this controller in the leader row; empty makes one up.
 	Holder string
 	// ClusterUUID is given to a new cluster; empty makes one up.
@@ -49,6 +55,7 @@ type Store struct {
 
 	mu      sync.Mutex // one commit at a time
 	epoch   uint64     // 0: not loaded yet
+	turn    int64      // leader.seq as this controller left it
 	nextSeq uint64     // of events
 	// known holds hashes of content that is stored, so that the script of an
 	// array sweep is sent once. Bounded, it only saves time.
@@ -70,21 +77,56 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Holder == "" {
 		cfg.Holder = uuid.NewString()
 	}
+	if cfg.Patience == 0 {
+		cfg.Patience = time.Minute
+	}
 	w, r, err := d.open(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("open state %s: %w", cfg.Path, err)
+		return nil, fmt.Errorf("open state %s: %w", cfg.place(), err)
 	}
 	s := &Store{cfg: cfg, d: d, w: w, r: r, inserts: map[insertKey]*sql.Stmt{}, known: map[string]struct{}{}}
-	if err := s.migrate(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open state %s: %w", cfg.Path, err), s.Close())
-	}
-	if s.conn, err = w.Conn(ctx); err == nil {
-		s.lead, err = s.conn.PrepareContext(ctx, "UPDATE leader SET seq=seq+1 WHERE id=1 AND holder=? AND epoch=?")
+	err = d.alone(ctx, w, func() error { return s.migrate(ctx) })
+	if err == nil {
+		err = s.connect(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open state %s: %w", cfg.Path, err), s.Close())
+		return nil, errors.Join(fmt.Errorf("open state %s: %w", cfg.place(), err), s.Close())
 	}
 	return s, nil
+}
+
+// place is where the state is, for people.
+func (c *Config) place() string {
+	if c.Driver == "mysql" {
+		return c.MySQL.String()
+	}
+	return c.Path
+}
+
+// connect takes the writer's connection and prepares its first statement.
+func (s *Store) connect(ctx context.Context) (err error) {
+	if s.conn, err = s.w.Conn(ctx); err != nil {
+		return err
+	}
+	s.lead, err = s.conn.PrepareContext(ctx, "UPDATE leader SET seq=seq+1 WHERE id=1 AND holder=? AND epoch=? AND seq=?")
+	return err
+}
+
+// disconnect gives the writer's connection up.
+func (s *Store) disconnect() error {
+	var errs []error
+	for _, st := range s.inserts {
+		errs = append(errs, st.Close())
+	}
+	clear(s.inserts)
+	if s.lead != nil {
+		errs = append(errs, s.lead.Close())
+	}
+	if s.conn != nil {
+		errs = append(errs, s.conn.Close())
+	}
+	s.lead, s.conn = nil, nil
+	return errors.Join(errs...)
 }
 
 func (s *Store) migrate(ctx context.Context) error {
@@ -103,7 +145,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	switch {
 	case have > want:
 		back := "install the sbatchd that wrote it"
-		if list := s.d.backups(s.cfg, want); len(list) > 0 {
+		if list := s.d.backups(ctx, s.w, s.cfg, want); len(list) > 0 {
 			back += ", or go back to the copy made before the change: " + list[len(list)-1]
 		}
 		return fmt.Errorf("schema %d, this sbatchd knows up to %d: %w; %s", have, want, store.ErrNewerSchema, back)
@@ -124,20 +166,8 @@ func (s *Store) migrate(ctx context.Context) error {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var errs []error
-	for _, st := range s.inserts {
-		errs = append(errs, st.Close())
-	}
-	clear(s.inserts)
-	if s.lead != nil {
-		errs = append(errs, s.lead.Close())
-	}
-	if s.conn != nil {
-		errs = append(errs, s.conn.Close())
-	}
-	s.lead, s.conn, s.epoch = nil, nil, 0
-	errs = append(errs, s.r.Close(), s.w.Close())
-	if err := errors.Join(errs...); err != nil {
+	s.epoch = 0
+	if err := errors.Join(s.disconnect(), s.r.Close(), s.w.Close()); err != nil {
 		return fmt.Errorf("close state: %w", err)
 	}
 	return nil

@@ -1,0 +1,100 @@
+-- +goose Up
+CREATE TABLE meta (
+  name VARCHAR(64) NOT NULL PRIMARY KEY,
+  value TEXT NOT NULL
+) DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE leader (
+  id BIGINT NOT NULL PRIMARY KEY,
+  holder VARCHAR(255) NOT NULL,
+  epoch BIGINT NOT NULL,
+  seq BIGINT NOT NULL
+) DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE event (
+  seq BIGINT NOT NULL PRIMARY KEY,
+  at BIGINT NOT NULL,
+  actor VARCHAR(255) NOT NULL,
+  kind VARCHAR(64) NOT NULL,
+  job BIGINT NOT NULL,
+  node VARCHAR(255) NOT NULL,
+  tag VARCHAR(255) NOT NULL,
+  data LONGBLOB
+) DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE job (
+  id BIGINT NOT NULL PRIMARY KEY,
+  live INTEGER NOT NULL,
+  array_id BIGINT NOT NULL,
+  uid BIGINT NOT NULL,
+  user_name VARCHAR(255) NOT NULL,
+  account VARCHAR(255) NOT NULL,
+  job_name VARCHAR(1024) NOT NULL,
+  part VARCHAR(255) NOT NULL,
+  state INTEGER NOT NULL,
+  submitted BIGINT NOT NULL,
+  started BIGINT NOT NULL,
+  ended BIGINT NOT NULL,
+  doc LONGBLOB NOT NULL
+) DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+CREATE INDEX job_live ON job (live);
+CREATE INDEX job_array ON job (array_id);
+CREATE INDEX job_ended ON job (ended);
+CREATE INDEX job_uid ON job (uid, ended);
+
+CREATE TABLE run (
+  job BIGINT NOT NULL,
+  restart BIGINT NOT NULL,
+  state INTEGER NOT NULL,
+  allocated BIGINT NOT NULL,
+  ended BIGINT NOT NULL,
+  doc LONGBLOB NOT NULL,
+  PRIMARY KEY (job, restart)
+) DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE run_node (
+  node VARCHAR(255) NOT NULL,
+  job BIGINT NOT NULL,
+  restart BIGINT NOT NULL,
+  PRIMARY KEY (node, job, restart)
+) DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE node (
+  name VARCHAR(255) NOT NULL PRIMARY KEY,
+  doc LONGBLOB NOT NULL
+) DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE instance (
+  tag VARCHAR(255) NOT NULL PRIMARY KEY,
+  state VARCHAR(16) NOT NULL,
+  gone BIGINT NOT NULL,
+  doc LONGBLOB NOT NULL
+) DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+CREATE INDEX instance_gone ON instance (gone);
+
+CREATE TABLE content (
+  hash VARCHAR(64) NOT NULL PRIMARY KEY,
+  data LONGBLOB NOT NULL
+) DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE idempotency (
+  uid BIGINT NOT NULL,
+  token VARCHAR(255) NOT NULL,
+  job BIGINT NOT NULL,
+  at BIGINT NOT NULL,
+  PRIMARY KEY (uid, token)
+) DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+INSERT INTO leader (id, holder, epoch, seq) VALUES (1, '', 0, 0);
+
+-- +goose Down
+DROP TABLE idempotency;
+DROP TABLE content;
+DROP TABLE instance;
+DROP TABLE node;
+DROP TABLE run_node;
+DROP TABLE run;
+DROP TABLE job;
+DROP TABLE event;
+DROP TABLE leader;
+DROP TABLE meta;

@@ -1,0 +1,21 @@
+-- +goose Up
+CREATE TABLE acct_record (
+  kind VARCHAR(16) NOT NULL,
+  name VARCHAR(255) NOT NULL,
+  doc LONGBLOB NOT NULL,
+  PRIMARY KEY (kind, name)
+) DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE acct_txn (
+  seq BIGINT NOT NULL PRIMARY KEY AUTO_INCREMENT,
+  at BIGINT NOT NULL,
+  action VARCHAR(64) NOT NULL,
+  actor VARCHAR(255) NOT NULL,
+  place MEDIUMTEXT NOT NULL,
+  info MEDIUMTEXT NOT NULL
+) DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+CREATE INDEX acct_txn_at ON acct_txn (at);
+
+-- +goose Down
+DROP TABLE acct_txn;
+DROP TABLE acct_record;
