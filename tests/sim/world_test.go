@@ -293,6 +293,9 @@ type spool struct {
 	size map[string]int64
 }
 
+// Files lie outside of the work directory: output goes through the spool.
+func (s *spool) Files(*job.Job) (out, err string) { return "/elsewhere/out", "" }
+
 func (s *spool) Prepare(context.Context, *job.Job, bool) (bool, error) { return false, nil }
 
 func (s *spool) Append(_ context.Context, j *job.Job, stream string, offset int64, data []byte) (int64, bool, error) {
