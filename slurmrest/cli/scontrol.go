@@ -11,7 +11,6 @@ import (
 	"github.com/sbatchd/sbatchd/partitions/hostlist"
 	"github.com/sbatchd/sbatchd/slurmrest/client"
 	"github.com/sbatchd/sbatchd/slurmrest/errno"
-	"github.com/sbatchd/sbatchd/slurmrest/format"
 	"github.com/sbatchd/sbatchd/slurmrest/option"
 )
 
@@ -65,8 +64,8 @@ func verbs() []verb {
 		{"all", 0, 0, toggle(func(s *scontrolRun) { s.all = true })},
 		{"cancel_reboot", 1, 1, adminVerb("cancel_reboot_nodes")},
 		{"completing", 0, 0, showCompleting},
-		{"create", 1, -1, adminVerb("scontrol_create")},
-		{"delete", 1, -1, adminVerb("scontrol_delete")},
+		{"create", 1, -1, create},
+		{"delete", 1, -1, remove},
 		{"details", 0, 0, toggle(func(s *scontrolRun) { s.details = true })},
 		{"errnumstr", 1, 1, errNumStr},
 		{"exit", 0, 0, toggle(func(s *scontrolRun) { s.quit = true })},
@@ -256,48 +255,6 @@ func showHostlist(sorted bool) func(context.Context, *scontrolRun, []string) err
 		s.e.printf("%s\n", hostlist.Compress(names))
 		return nil
 	}
-}
-
-// showSteps prints the batch steps of running jobs.
-func showSteps(ctx context.Context, s *scontrolRun, args []string) error {
-	c, err := s.client(ctx)
-	if err != nil {
-		return fail("slurm_get_job_steps error: %s", text(err))
-	}
-	resp, err := c.Jobs(ctx, client.JobsQuery{})
-	if err != nil {
-		return fail("slurm_get_job_steps error: %s", text(err))
-	}
-	found := false
-	fc := s.e.format()
-	for i := range resp.Jobs {
-		j := format.Job{JobInfo: &resp.Jobs[i]}
-		if len(args) > 0 {
-			ref, ok := parseJobRef(args[0])
-			if !ok {
-				return fail("slurm_get_job_steps error: Invalid job id specified")
-			}
-			if !ref.matches(j.JobInfo) || ref.step != "" && ref.step != "batch" {
-				continue
-			}
-		}
-		for _, st := range format.Steps([]format.Job{j}) {
-			found = true
-			r := &record{one: s.oneline}
-			r.line("StepId", j.ID(fc)+"."+st.Name, "UserId", itoa(j.UserID), "StartTime", fc.Time(j.StartTime.Number, "Unknown"), "TimeLimit", "UNLIMITED")
-			r.line("State", "RUNNING", "Partition", j.Partition, "NodeList", or(j.BatchHost, j.Nodes))
-			r.line("Nodes", "1", "CPUs", "0", "Tasks", "1", "Name", st.Name, "Network", "(null)")
-			r.line("TRES", "(null)")
-			r.line("ResvPorts", "(null)")
-			r.line("CPUFreqReq", "Default")
-			r.last("SrunHost:Pid", "(null):0")
-			s.e.printf("%s", r.String())
-		}
-	}
-	if !found {
-		s.e.printf("No job steps in the system\n")
-	}
-	return nil
 }
 
 func showCompleting(ctx context.Context, s *scontrolRun, _ []string) error {

@@ -178,6 +178,16 @@ func adminVerb(call string) func(context.Context, *scontrolRun, []string) error 
 }
 
 // nodeVerb answers what Slurm asks the daemon of its own node.
+// notBuilt refuses what belongs to a part that is not built: an administrator is
+// told so, others what Slurm tells them. format has one %s.
+func notBuilt(_ context.Context, s *scontrolRun, format string) error {
+	err := errno.NotSupported
+	if s.e.UID != 0 {
+		err = errno.UserIDMissing
+	}
+	return fail(format, err)
+}
+
 func nodeVerb(_ context.Context, _ *scontrolRun, _ []string) error {
 	return failed("%s", errno.NotSupported)
 }

@@ -223,6 +223,12 @@ func stateNames() string {
 // print asks and prints once.
 func (q *jobQuery) print(ctx context.Context, e *Env, c *client.Client, dated bool) error {
 	in := q.in
+	if in.Given("steps") {
+		if err := q.checkNodes(ctx, c); err != nil {
+			return err
+		}
+		return q.printSteps(ctx, e, c)
+	}
 	resp, err := q.load(ctx, e, c)
 	if err != nil {
 		return err
@@ -233,15 +239,12 @@ func (q *jobQuery) print(ctx context.Context, e *Env, c *client.Client, dated bo
 	fc := e.format()
 	fc.NoConvert = in.Given("noconvert")
 	jobs := q.choose(fc, resp.Jobs)
-	switch {
-	case in.Given("json"), in.Given("yaml"):
+	if in.Given("json") || in.Given("yaml") {
 		resp.Jobs = resp.Jobs[:0:0]
 		for _, j := range jobs {
 			resp.Jobs = append(resp.Jobs, *j.JobInfo)
 		}
 		return printStructured(e, in, resp)
-	case in.Given("steps"):
-		return q.printSteps(e, fc, jobs)
 	}
 	if !in.Given("array") {
 		jobs = mergeTasks(jobs)

@@ -132,31 +132,6 @@ func compare(a, b int64) int {
 	return 0
 }
 
-// printSteps lists the batch steps of running jobs.
-func (q *jobQuery) printSteps(e *Env, fc *format.Context, jobs []format.Job) error {
-	steps := format.Steps(jobs)
-	spec := squeueSteps
-	if q.in.Given("format") {
-		spec = q.in.Str("format")
-	}
-	cols, unknown := format.ByLetter(format.StepFields, spec)
-	if q.in.Given("Format") {
-		cols, unknown = format.ByName(format.StepFields, q.in.Str("Format"))
-	}
-	for _, u := range unknown {
-		e.errorf("Invalid job step format specification: %s", u)
-	}
-	var b []byte
-	if !q.in.Given("noheader") {
-		b = cols.Header(b)
-	}
-	for i := range steps {
-		b = cols.Line(b, fc, &steps[i])
-	}
-	e.Stdout.Write(b) //nolint:errcheck // Main flushes and reports
-	return nil
-}
-
 func helpLetters[R any](e *Env, fields []format.Field[R]) error {
 	for i := range fields {
 		if f := &fields[i]; f.Letter != 0 && !f.Hidden {

@@ -405,32 +405,3 @@ func updateNode(ctx context.Context, s *scontrolRun, args []string) error {
 	}
 	return nil
 }
-
-// updatePartition parses the keys; partitions change in the configuration.
-func updatePartition(ctx context.Context, s *scontrolRun, args []string) error {
-	for _, a := range args {
-		if !strings.Contains(a, "=") {
-			return aborted("Invalid input: " + a)
-		}
-		name, ok := cutPrefixFold(a, "partitionname=")
-		if !ok {
-			continue
-		}
-		c, err := s.client(ctx)
-		if err != nil {
-			return fail("slurm_update error: %s", text(err))
-		}
-		resp, err := c.Partition(ctx, name)
-		if err == nil && len(resp.Partitions) == 0 {
-			err = errno.InvalidPartition
-		}
-		if err == nil && s.e.UID != 0 {
-			err = errno.UserIDMissing
-		}
-		if err == nil {
-			err = errno.NotSupported
-		}
-		return fail("slurm_update error: %s", text(err))
-	}
-	return fail("slurm_update error: %s", errno.InvalidPartition.Error())
-}

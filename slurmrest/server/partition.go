@@ -9,6 +9,7 @@ import (
 	"github.com/sbatchd/sbatchd/partitions"
 	"github.com/sbatchd/sbatchd/partitions/hostlist"
 	"github.com/sbatchd/sbatchd/partitions/tres"
+	"github.com/sbatchd/sbatchd/sbatchd/queue"
 	"github.com/sbatchd/sbatchd/sbatchd/state"
 	"github.com/sbatchd/sbatchd/slurmrest/auth"
 	"github.com/sbatchd/sbatchd/slurmrest/wire"
@@ -123,6 +124,22 @@ func partitionRecord(s *state.State, p *partitions.Partition) *wire.PartitionInf
 		r.Timeouts.Suspend = wire.N(int64(p.SuspendTimeout.Seconds()))
 	}
 	return r
+}
+
+// postPartition answers POST /sbatchd/v1/partition, which Slurm's REST lacks.
+func postPartition(c *call) {
+	var in wire.PartitionChange
+	if !c.json(&in) {
+		return
+	}
+	err := c.s.cfg.Controller.UpdatePartition(c.r.Context(), c.who, queue.PartitionChange{
+		Name: in.Name, Create: in.Create, Delete: in.Delete, Values: in.Values,
+	})
+	if err != nil {
+		c.refuse(notAdmin(err), "", "")
+		return
+	}
+	c.reply(nil)
 }
 
 // memoryOf shows a memory limit: by CPU, or else by node, where 0 is none.

@@ -121,6 +121,8 @@ var burst = []endpoint{
 	{post, "/reclaim/{node_name}", postReclaim, 0},
 	{post, "/token", postToken, 0},
 	{get, "/config", getConfig, 0},
+	{post, "/partition", postPartition, 0},
+	{get, "/steps", getSteps, 0},
 	{post, "/accounting", postAccounting, 0},
 	{get, "/transactions", getTransactions, 0},
 }

@@ -37,6 +37,7 @@ type Controller interface {
 	UpdateNode(ctx context.Context, who auth.Identity, name string, c queue.NodeChange) error
 	Reclaim(ctx context.Context, who auth.Identity, name string, notice time.Duration) error
 	Reconfigure(ctx context.Context, who auth.Identity, cfg *partitions.Config) error
+	UpdatePartition(ctx context.Context, who auth.Identity, c queue.PartitionChange) error
 	Records(ctx context.Context, query store.JobQuery) ([]store.JobRecord, error)
 	Ledger(ctx context.Context, tags []string) (map[string]node.Instance, error)
 	Blob(ctx context.Context, hash string) ([]byte, error)
