@@ -1,8 +1,8 @@
 package agent
 
 import (
-	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,8 +18,13 @@ func (r *run) environment() []string {
 	job := strconv.FormatUint(uint64(r.key.Job), 10)
 	env := newEnviron(l.GetEnv())
 	env.drop("SLURM_JWT")
-	for _, name := range []string{"SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE", "CUDA_VISIBLE_DEVICES", "SLURM_RESTART_COUNT"} {
+	for _, name := range []string{"SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE", "CUDA_VISIBLE_DEVICES", "SLURM_RESTART_COUNT", "SLURM_JOB_GROUP"} {
 		env.drop(name) // another job's, when this one was submitted from within it
+	}
+	for _, name := range slices.Clone(env.names) {
+		if strings.HasPrefix(name, "SLURM_RLIMIT_") || name == "SLURM_UMASK" {
+			env.drop(name) // in force already
+		}
 	}
 
 	env.set("SLURM_JOB_ID", job)
@@ -32,7 +37,6 @@ func (r *run) environment() []string {
 	env.set("SLURM_JOB_RESERVATION", i.GetReservation())
 	env.set("SLURM_JOB_USER", u.GetName())
 	env.set("SLURM_JOB_UID", number(u.GetUid()))
-	env.set("SLURM_JOB_GROUP", u.GetGroup())
 	env.set("SLURM_JOB_GID", number(u.GetGid()))
 	env.set("SLURM_CLUSTER_NAME", i.GetCluster())
 	env.set("SLURM_CONF", i.GetConf())
@@ -67,7 +71,12 @@ func (r *run) environment() []string {
 	env.set("SLURM_TOPOLOGY_ADDR", r.a.cfg.Node)
 	env.set("SLURM_TOPOLOGY_ADDR_PATTERN", "node")
 	env.set("SLURM_PRIO_PROCESS", "0")
-	env.set("SLURM_UMASK", fmt.Sprintf("%04o", l.GetUmask()))
+	env.set("SLURM_STEP_ID", "-5") // the batch step's number, as Slurm prints it
+	env.set("SLURM_STEPID", "-5")
+	env.preset("SLURM_OOM_KILL_STEP", "0")
+	for _, v := range launchers {
+		env.preset(v[0], v[1])
+	}
 	env.setNumber("SLURM_RESTART_COUNT", uint64(r.key.Restart))
 	if a := i.GetArray(); a.GetCount() > 0 {
 		env.set("SLURM_ARRAY_JOB_ID", number(a.GetJobId()))
@@ -103,11 +112,38 @@ func (r *run) environment() []string {
 	return env.list()
 }
 
+// launchers are what tells MPI's own launchers that srun starts their daemons.
+var launchers = [][2]string{
+	{"HYDRA_BOOTSTRAP", "slurm"},
+	{"HYDRA_LAUNCHER_EXTRA_ARGS", "--external-launcher"},
+	{"I_MPI_HYDRA_BOOTSTRAP", "slurm"},
+	{"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "--external-launcher"},
+	{"OMPI_MCA_plm_slurm_args", "--external-launcher"},
+	{"PRTE_MCA_plm_slurm_args", "--external-launcher"},
+}
+
+// stepEnvironment is what Slurm tells steps and not the batch script.
+func (r *run) stepEnvironment() []string {
+	u := r.launch.GetUser()
+	group := u.GetGroup()
+	if g, err := user.LookupGroupId(number(u.GetGid())); err == nil && (group == "" || group == number(u.GetGid())) {
+		group = g.Name
+	}
+	return []string{"SLURM_JOB_GROUP=" + group}
+}
+
 // defaultPath is the PATH of a job whose environment has none.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// userEnv sets what a login would, where the user's environment does not say it.
+// userEnv sets what a login would, where the user's environment does not say it:
+// the submit host's may have stayed there. --export=NIL asks for none of it.
 func (r *run) userEnv(env *environ) {
+	if dir := env.get("TMPDIR"); dir == "" || !isDir(dir) {
+		env.set("TMPDIR", "/tmp")
+	}
+	if strings.EqualFold(env.get("SLURM_EXPORT_ENV"), "NIL") {
+		return
+	}
 	u := r.launch.GetUser()
 	for name, value := range map[string]string{"HOME": u.GetHome(), "USER": u.GetName(), "LOGNAME": u.GetName(), "SHELL": u.GetShell()} {
 		if env.get(name) == "" {
@@ -118,13 +154,27 @@ func (r *run) userEnv(env *environ) {
 	if path == "" {
 		path = defaultPath
 	}
-	if dir := r.a.commandsDir(); dir != "" && !slices.Contains(filepath.SplitList(path), dir) {
-		path = dir + ":" + path
+	env.set("PATH", withCommands(path, r.a.commandsDir()))
+}
+
+// withCommands is path with the folder of our commands in front, unless they
+// are on it already: another Slurm's srun would not know this job.
+func withCommands(path, dir string) string {
+	if dir == "" {
+		return path
 	}
-	env.set("PATH", path)
-	if dir := env.get("TMPDIR"); dir == "" || !isDir(dir) {
-		env.set("TMPDIR", "/tmp")
+	for _, p := range filepath.SplitList(path) {
+		if p == dir {
+			return path
+		}
+		if target, err := filepath.EvalSymlinks(filepath.Join(p, "srun")); err == nil {
+			if filepath.Base(target) == "slurm" {
+				return path
+			}
+			break
+		}
 	}
+	return dir + ":" + path
 }
 
 func isDir(path string) bool {
@@ -166,6 +216,13 @@ func (e *environ) set(name, value string) {
 		e.names = append(e.names, name)
 	}
 	e.values[name] = value
+}
+
+// preset sets a variable that has no value yet.
+func (e *environ) preset(name, value string) {
+	if e.values[name] == "" {
+		e.set(name, value)
+	}
 }
 
 // setNumber is set, with 0 for empty.

@@ -87,6 +87,9 @@ func (r *run) prepareAll(ctx context.Context) error {
 		return container.Fail(container.ErrInfra, err)
 	}
 	spec.Run.Argv = append([]string{script}, r.launch.GetArgs()...)
+	if err := r.login(spec); err != nil {
+		return container.Fail(container.ErrInfra, err)
+	}
 	return attempt.Write(r.dir, attempt.SpecFile, spec, false)
 }
 
@@ -105,7 +108,7 @@ func (r *run) spec() *attempt.Spec {
 			Before: time.Duration(l.GetSignal().GetSeconds()) * time.Second,
 		},
 		KillWait: killWait, Fence: fence, LeaseFile: filepath.Join(a.cfg.StateDir, leaseFile),
-		CPUs: int(l.GetCpus()),
+		CPUs: int(l.GetCpus()), StepEnv: r.stepEnvironment(),
 	}
 	if l.GetRelay() {
 		spec.JobSocket, spec.AgentSocket = filepath.Join(r.runDir(), jobSocket), a.relaySocket()

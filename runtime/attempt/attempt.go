@@ -67,9 +67,10 @@ type Spec struct {
 
 	// JobSocket is served for the job: steps here, REST passed on to AgentSocket.
 	// Empty for none.
-	JobSocket   string `json:"jobSocket,omitempty"`
-	AgentSocket string `json:"agentSocket,omitempty"`
-	CPUs        int    `json:"cpus"`
+	JobSocket   string   `json:"jobSocket,omitempty"`
+	AgentSocket string   `json:"agentSocket,omitempty"`
+	CPUs        int      `json:"cpus"`
+	StepEnv     []string `json:"stepEnv,omitempty"` // of steps, beside the job's
 }
 
 // JobSignal is the --signal of a job.

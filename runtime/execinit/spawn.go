@@ -207,6 +207,11 @@ func openIf(cfg Config, now bool) (streams [3]*os.File, err error) {
 	}
 	open := func(what, path string, flags int) (*os.File, error) {
 		f, err := os.OpenFile(path, flags, 0o666)
+		if errors.Is(err, fs.ErrNotExist) && flags&os.O_CREATE != 0 { // its folder, as Slurm does since 24.11
+			if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+				f, err = os.OpenFile(path, flags, 0o666)
+			}
+		}
 		if err != nil {
 			return nil, &container.StartError{
 				Exit:    container.Exit{Signal: 53},

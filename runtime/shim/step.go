@@ -164,6 +164,7 @@ func (s *shim) stepEnv(id uint32, rank int, req step.Request) []string {
 		"SLURM_LAUNCH_NODE_IPADDR=127.0.0.1", "SLURM_SRUN_COMM_HOST=127.0.0.1",
 		"SLURMD_NODENAME=" + s.spec.Node, "SRUN_DEBUG=3",
 	}
+	env = append(env, s.spec.StepEnv...)
 	if req.CPUsPerTask > 0 {
 		env = append(env, "SLURM_CPUS_PER_TASK="+strconv.Itoa(req.CPUsPerTask),
 			"SLURM_CPUS_ON_NODE="+strconv.Itoa(req.CPUsPerTask*req.NTasks))

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -21,6 +22,7 @@ type request struct {
 	File int    `json:"file"`
 	Path string `json:"path,omitempty"`
 	Perm uint32 `json:"perm,omitempty"`
+	Dirs bool   `json:"dirs,omitempty"` // open makes the folders the path lacks
 	Off  int64  `json:"off,omitempty"`
 	// Tail is where the file should end; a write to one that ends elsewhere
 	// writes nothing. Negative: wherever.
@@ -176,6 +178,11 @@ func (h *helper) open(q *request, a *reply) error {
 	}
 	// Without O_NONBLOCK a pipe that nobody reads would hold up everything.
 	f, err := os.OpenFile(q.Path, os.O_CREATE|os.O_RDWR|syscall.O_NONBLOCK|syscall.O_NOCTTY, fs.FileMode(q.Perm))
+	if errors.Is(err, fs.ErrNotExist) && q.Dirs {
+		if err = os.MkdirAll(filepath.Dir(q.Path), 0o755); err == nil {
+			f, err = os.OpenFile(q.Path, os.O_CREATE|os.O_RDWR|syscall.O_NONBLOCK|syscall.O_NOCTTY, fs.FileMode(q.Perm))
+		}
+	}
 	if errors.Is(err, fs.ErrPermission) {
 		// A file that its owner may write but not read.
 		f, err = os.OpenFile(q.Path, os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, fs.FileMode(q.Perm))

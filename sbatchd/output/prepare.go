@@ -30,7 +30,7 @@ func (w *worker) prepareOnce(ctx context.Context, p *preparation) error {
 	w.busy = time.Now()
 	w.last++
 	file := w.last
-	a, err := w.do(ctx, request{Op: "open", File: file, Path: p.target.Path, Perm: 0o666 &^ p.target.Umask})
+	a, err := w.do(ctx, request{Op: "open", File: file, Path: p.target.Path, Perm: 0o666 &^ p.target.Umask, Dirs: true}) // folders too, as Slurm since 24.11
 	if err != nil {
 		if !errors.Is(err, errHelper) && hopeless(err) {
 			err = fmt.Errorf("%w: %w", ErrTarget, err)

@@ -152,7 +152,15 @@ func stepRequest(e *Env, v *option.Values, argv []string) (step.Request, error) 
 	if err != nil {
 		return req, err
 	}
-	req.Env = append(environ, "SRUN_DEBUG=3", fmt.Sprintf("SLURM_UMASK=%04o", e.Umask))
+	req.Env = append(environ, "SRUN_DEBUG=3", "SLURMD_DEBUG=2", fmt.Sprintf("SLURM_UMASK=%04o", e.Umask))
+	if layout := v.Str("distribution"); layout != "" {
+		req.Env = append(req.Env, "SLURM_DISTRIBUTION="+layout)
+	} else {
+		req.Env = append(req.Env, "SLURM_DISTRIBUTION=block")
+	}
+	if v.Given("label") {
+		req.Env = append(req.Env, "SLURM_LABELIO=1")
+	}
 	if !v.Given("preserve-env") {
 		req.Env = append(req.Env, fmt.Sprintf("SLURM_NTASKS=%d", req.NTasks), fmt.Sprintf("SLURM_NPROCS=%d", req.NTasks))
 	}
