@@ -39,6 +39,11 @@ type Authenticator struct {
 	tokens map[string]claims // tokens that were good when last checked
 }
 
+// ErrToken is the cause where a request has a token, but not a good one, or not
+// for the user it names. Slurm's server passes such a request on to the
+// controller and answers what that says.
+var ErrToken = errors.New("token refused")
+
 // keptTokens bounds the tokens whose signature isn't checked again.
 const keptTokens = 4096
 
@@ -93,7 +98,16 @@ func (a *Authenticator) identify(r *http.Request) (Identity, error) {
 	return Identity{}, errors.New("no proof of identity")
 }
 
+// byToken believes a token; every error is an ErrToken.
 func (a *Authenticator) byToken(ctx context.Context, token, name string) (Identity, error) {
+	id, err := a.signed(ctx, token, name)
+	if err != nil {
+		return Identity{}, fmt.Errorf("%w: %w", ErrToken, err)
+	}
+	return id, nil
+}
+
+func (a *Authenticator) signed(ctx context.Context, token, name string) (Identity, error) {
 	c, err := a.claims(token)
 	if err != nil {
 		return Identity{}, err

@@ -75,7 +75,7 @@ func TestClientAndServer(t *testing.T) {
 	}
 	bad := client.New(e, client.WithToken("bogus"))
 	defer bad.Close()
-	if _, err := bad.Ping(ctx); err == nil || err.Error() != "Protocol authentication error" {
+	if _, err := bad.Nodes(ctx); err == nil || err.Error() != "Protocol authentication error" {
 		t.Fatal(err)
 	}
 }

@@ -14,16 +14,24 @@ func getPing(c *call) {
 	start := time.Now()
 	c.s.cfg.Controller.Snapshot()
 	ping := wire.ControllerPing{
-		Hostname: c.s.cfg.Hostname, Responding: true, Primary: true, Status: "UP", Latency: max(1, time.Since(start).Microseconds()),
+		Hostname: c.hostname(), Responding: true, Primary: true, Status: "UP", Latency: max(1, time.Since(start).Microseconds()),
 	}
 	c.reply(func(b []byte) []byte {
 		return append(c.record(append(b, `"pings":[`...), "controller_ping", &ping), ']', ',')
 	})
 }
 
+// hostname is the controller's name as the configuration has it.
+func (c *call) hostname() string {
+	if hosts := c.s.cfg.Controller.Snapshot().Config.SlurmctldHosts; len(hosts) > 0 {
+		return hosts[0]
+	}
+	return c.s.cfg.Hostname
+}
+
 // getDBPing answers GET of slurmdb's ping: accounting is in the same process.
 func getDBPing(c *call) {
-	ping := wire.DBPing{Hostname: c.s.cfg.Hostname, Responding: true, Primary: true, Status: "UP", Latency: 1}
+	ping := wire.DBPing{Hostname: or(c.s.cfg.Controller.Snapshot().Config.Values["AccountingStorageHost"], c.hostname()), Responding: true, Primary: true, Status: "UP", Latency: 1}
 	c.reply(func(b []byte) []byte {
 		return append(c.record(append(b, `"pings":[`...), "slurmdbd_ping", &ping), ']', ',')
 	})

@@ -25,7 +25,7 @@ func deleteJob(c *call) {
 		if signal, ok = parseSignal(name); !ok {
 			// Slurm counts this as a success that did nothing.
 			c.errors = append(c.errors, wire.Error{
-				Description: "Unknown signal " + name, Error: errno.Success.Error(), Source: "#/signal/",
+				Description: "Unknown signal (null)", Error: errno.Success.Error(), Source: "#/signal/",
 			})
 			c.reply(c.statusOf(resp.Status))
 			return

@@ -58,7 +58,8 @@ func getNode(c *call) {
 	s := c.s.cfg.Controller.Snapshot()
 	n, ok := s.Node(name)
 	if !ok {
-		c.fail(errno.InvalidNodeName, "Failure to query node "+name, "_dump_nodes")
+		// Slurm's own error is that there is none, and 200.
+		c.fail(errno.Success, "Failure to query node "+name, "_dump_nodes")
 		c.reply(nil)
 		return
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"github.com/sbatchd/sbatchd/slurmrest/auth"
 	"github.com/sbatchd/sbatchd/slurmrest/errno"
 	"github.com/sbatchd/sbatchd/slurmrest/version"
 	"github.com/sbatchd/sbatchd/slurmrest/wire"
@@ -138,9 +140,10 @@ func (s *Server) routes() http.Handler {
 	r.HandleFunc("/metrics", s.metrics).Methods(http.MethodGet)
 	s.openAPI = sync.OnceValues(s.document)
 	for _, path := range []string{"/openapi/v3", "/openapi", "/openapi.json", "/openapi.yaml"} {
-		r.HandleFunc(path, s.identified(serveOpenAPI, version.Served()[0], ofSlurm)).Methods(http.MethodGet)
+		r.HandleFunc(path, s.identified(serveOpenAPI, serveOpenAPI, version.Served()[0], ofSlurm)).Methods(http.MethodGet)
 	}
-	unknown := s.identified(func(c *call) { text(c.w, errno.RESTUnknownURL) }, version.Served()[0], ofSlurm)
+	nothing := func(c *call) { text(c.w, errno.RESTUnknownURL) }
+	unknown := s.identified(nothing, nothing, version.Served()[0], ofSlurm)
 	r.NotFoundHandler = unknown
 	r.MethodNotAllowedHandler = unknown
 	return trimmed(r)
@@ -152,7 +155,7 @@ func (s *Server) mount(r *mux.Router, prefix string, list []endpoint, v *version
 		if !v.Since(e.since) {
 			continue
 		}
-		sub.HandleFunc(e.path, s.identified(e.handle, v, a)).Methods(e.method)
+		sub.HandleFunc(e.path, s.identified(e.handle, denied(e, a), v, a)).Methods(e.method)
 	}
 }
 
@@ -187,16 +190,21 @@ const (
 )
 
 // identified finds out who asks before anything else is looked at.
-func (s *Server) identified(handle func(*call), v *version.Version, a api) http.HandlerFunc {
+// refuse answers where a token is no good; nil: as to one that brings none.
+func (s *Server) identified(handle, refuse func(*call), v *version.Version, a api) http.HandlerFunc {
 	db, own := a == ofSlurmdb, a == ofSbatchd
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.served.requests.Add(1)
+		answer := handle
 		who, err := s.auth.Load().Identify(r)
 		if err != nil {
 			s.served.refused.Add(1)
 			s.cfg.Log.Debug("identity refused", "err", err, "remote", r.RemoteAddr)
-			text(w, errno.RESTAuthFail)
-			return
+			if refuse == nil || !errors.Is(err, auth.ErrToken) {
+				text(w, errno.RESTAuthFail)
+				return
+			}
+			answer = refuse
 		}
 		c := &call{s: s, w: w, r: r, v: v, db: db, own: own, who: who, sparse: v.Newest() && wantsSparse(r), mime: "application/json"}
 		if !own {
@@ -206,7 +214,7 @@ func (s *Server) identified(handle func(*call), v *version.Version, a api) http.
 				return
 			}
 		}
-		handle(c)
+		answer(c)
 	}
 }
 

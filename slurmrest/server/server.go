@@ -83,7 +83,7 @@ type Config struct {
 	Users      *auth.Users      // names of groups; users of X-SLURM-USER-NAME
 	Now        func() time.Time // wall time
 	Log        *slog.Logger
-	Hostname   string // of this controller, for ping
+	Hostname   string // of this controller, where the configuration names none
 	Release    string // sbatchd's own version
 	// Reload reads the configuration again (scontrol reconfigure).
 	Reload func() (*partitions.Config, error)

@@ -22,6 +22,7 @@ RestListen=unix:/run/sbatchd/sbatchd.sock,tcp:127.0.0.1:$((port + 1))
 StateSaveLocation=$dir/state
 AuthAltParameters=jwt_key=/etc/sbatchd/jwt.key
 AccountingStorageType=accounting_storage/sqlite
+AccountingStorageHost=127.0.0.1
 CheckpointStore=file://$dir/store
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
