@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/sbatchd/sbatchd/partitions/hostlist"
 	"github.com/sbatchd/sbatchd/slurmrest/client"
-	"github.com/sbatchd/sbatchd/slurmrest/errno"
 	"github.com/sbatchd/sbatchd/slurmrest/option"
 )
 
@@ -47,63 +45,6 @@ func (s *scontrolRun) client(ctx context.Context) (*client.Client, error) { retu
 
 func (s *scontrolRun) structured() bool { return s.in.Given("json") || s.in.Given("yaml") }
 
-// verb is a command of scontrol. min and max bound its arguments; max -1: any.
-type verb struct {
-	name     string
-	min, max int
-	run      func(ctx context.Context, s *scontrolRun, args []string) error
-}
-
-// verbs in the order in which abbreviations are tried.
-func verbs() []verb {
-	toggle := func(set func(*scontrolRun)) func(context.Context, *scontrolRun, []string) error {
-		return func(_ context.Context, s *scontrolRun, _ []string) error { set(s); return nil }
-	}
-	return []verb{
-		{"abort", 0, 0, adminVerb("slurm_abort")},
-		{"all", 0, 0, toggle(func(s *scontrolRun) { s.all = true })},
-		{"cancel_reboot", 1, 1, adminVerb("cancel_reboot_nodes")},
-		{"completing", 0, 0, showCompleting},
-		{"create", 1, -1, create},
-		{"delete", 1, -1, remove},
-		{"details", 0, 0, toggle(func(s *scontrolRun) { s.details = true })},
-		{"errnumstr", 1, 1, errNumStr},
-		{"exit", 0, 0, toggle(func(s *scontrolRun) { s.quit = true })},
-		{"help", 0, 0, func(_ context.Context, s *scontrolRun, _ []string) error { return commands["scontrol"].help(s.e) }},
-		{"hide", 0, 0, toggle(func(s *scontrolRun) { s.all = false })},
-		{"hold", 1, -1, hold},
-		{"listjobs", 0, 1, nodeVerb},
-		{"listpids", 0, 2, nodeVerb},
-		{"liststeps", 0, 1, nodeVerb},
-		{"notify", 2, -1, adminVerb("slurm_notify_job")},
-		{"oneliner", 0, 0, toggle(func(s *scontrolRun) { s.oneline = true })},
-		{"pidinfo", 1, 1, nodeVerb},
-		{"ping", 0, 0, ping},
-		{"power", 2, -1, power},
-		{"quit", 0, 0, toggle(func(s *scontrolRun) { s.quit = true })},
-		{"reboot", 1, -1, adminVerb("scontrol_reboot_nodes")},
-		{"reconfigure", 0, 1, reconfigure},
-		{"release", 1, -1, release},
-		{"requeue", 1, -1, requeue},
-		{"requeuehold", 1, -1, requeueHold},
-		{"resume", 1, -1, unsupportedVerb("resume")},
-		{"schedloglevel", 1, 1, adminVerb("slurm_set_schedlog_level")},
-		{"setdebug", 1, -1, adminVerb("slurm_set_debug_level")},
-		{"setdebugflags", 1, -1, adminVerb("slurm_set_debugflags")},
-		{"show", 1, -1, show},
-		{"shutdown", 0, 1, adminVerb("slurm_shutdown")},
-		{"suspend", 1, -1, unsupportedVerb("suspend")},
-		{"takeover", 0, 1, adminVerb("slurm_takeover")},
-		{"token", 0, -1, token},
-		{"top", 1, -1, top},
-		{"uhold", 1, -1, hold},
-		{"update", 1, -1, update},
-		{"version", 0, 0, func(_ context.Context, s *scontrolRun, _ []string) error { s.e.printf("%s\n", Version); return nil }},
-		{"wait_job", 1, 1, waitReady},
-		{"write", 2, 3, write},
-	}
-}
-
 func scontrol(ctx context.Context, e *Env, in *Input) error {
 	s := &scontrolRun{e: e, in: in, all: in.Given("all"), details: in.Given("details"), future: in.Given("future"), oneline: in.Given("oneliner")}
 	if in.Given("clusters") {
@@ -137,24 +78,6 @@ func scontrol(ctx context.Context, e *Env, in *Input) error {
 		return exit(status)
 	}
 	return nil
-}
-
-func (s *scontrolRun) command(ctx context.Context, words []string) error {
-	name := strings.ToLower(words[0])
-	for _, v := range verbs() {
-		if !strings.HasPrefix(v.name, name) {
-			continue
-		}
-		args := words[1:]
-		switch {
-		case len(args) < v.min:
-			return fail("too few arguments for keyword:%s", words[0])
-		case v.max >= 0 && len(args) > v.max:
-			return fail("too many arguments for keyword:%s", words[0])
-		}
-		return v.run(ctx, s, args)
-	}
-	return fail("invalid keyword: %s", words[0])
 }
 
 // show prints one kind of record.
@@ -271,14 +194,5 @@ func showCompleting(ctx context.Context, s *scontrolRun, _ []string) error {
 			s.e.printf("JobId=%d EndTime=%s CodeTestTime=%s Nodes(COMPLETING)=%s\n", j.JobID, s.e.format().Time(j.EndTime.Number, "Unknown"), "00:00:00", j.Nodes)
 		}
 	}
-	return nil
-}
-
-func errNumStr(_ context.Context, s *scontrolRun, args []string) error {
-	n, err := strconv.Atoi(args[0])
-	if err != nil {
-		return failed("Invalid error number: %s", args[0])
-	}
-	s.e.printf("%s\n", errno.Errno(n).Error())
 	return nil
 }

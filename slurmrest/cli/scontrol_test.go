@@ -46,7 +46,7 @@ func TestShowJob(t *testing.T) {
 	s := newSession(t, &controller{jobs: []wire.JobInfo{pending(), running()}})
 	s.expect(showPending, "", 0, "scontrol", "show", "job", "41262")
 	one := strings.ReplaceAll(strings.TrimSuffix(showPending, "\n\n"), "\n   ", " ") + "\n"
-	s.expect(one, "", 0, "scontrol", "sh", "j", "41262", "-o")
+	s.expect(one, "", 0, "scontrol", "sho", "j", "41262", "-o")
 	s.expect("", "slurm_load_jobs error: Invalid job id specified\n", 1, "scontrol", "show", "jobid", "999999")
 	s.expect("", "scontrol_print_job error: Invalid job id specified\n", 1, "scontrol", "show", "job", "x")
 	out, _, _ := s.run("scontrol", "show", "job")

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/url"
 	"strconv"
@@ -13,7 +12,6 @@ import (
 	"github.com/sbatchd/sbatchd/slurmrest/client"
 	"github.com/sbatchd/sbatchd/slurmrest/errno"
 	"github.com/sbatchd/sbatchd/slurmrest/format"
-	"github.com/sbatchd/sbatchd/slurmrest/option"
 	"github.com/sbatchd/sbatchd/slurmrest/wire"
 )
 
@@ -159,24 +157,6 @@ func (s *scontrolRun) requeue(ctx context.Context, args []string, flags ...strin
 	})
 }
 
-// unsupportedVerb answers commands whose part is not built: parsed, refused.
-func unsupportedVerb(name string) func(context.Context, *scontrolRun, []string) error {
-	return func(ctx context.Context, s *scontrolRun, args []string) error {
-		return s.each(ctx, args, "", func(*client.Client, string) error { return fmt.Errorf("%s: %w", name, errno.NotSupported) })
-	}
-}
-
-// adminVerb answers what only an administrator may do, and he elsewhere: in the
-// configuration, or with systemctl.
-func adminVerb(call string) func(context.Context, *scontrolRun, []string) error {
-	return func(_ context.Context, s *scontrolRun, _ []string) error {
-		if s.e.UID != 0 {
-			return fail("%s error:%s", call, errno.UserIDMissing)
-		}
-		return fail("%s error:%s", call, errno.NotSupported)
-	}
-}
-
 // nodeVerb answers what Slurm asks the daemon of its own node.
 // notBuilt refuses what belongs to a part that is not built: an administrator is
 // told so, others what Slurm tells them. format has one %s.
@@ -186,10 +166,6 @@ func notBuilt(_ context.Context, s *scontrolRun, format string) error {
 		err = errno.UserIDMissing
 	}
 	return fail(format, err)
-}
-
-func nodeVerb(_ context.Context, _ *scontrolRun, _ []string) error {
-	return failed("%s", errno.NotSupported)
 }
 
 func top(ctx context.Context, s *scontrolRun, args []string) error {
@@ -234,11 +210,11 @@ func token(ctx context.Context, s *scontrolRun, args []string) error {
 				n, err = -1, nil
 			}
 			if err != nil {
-				return failed("Invalid lifespan value: %s", v)
+				return failed("Invalid numeric value %q for lifespan.", v)
 			}
 			req.Lifespan = n
 		} else {
-			return failed("Invalid argument: %s", a)
+			return fail("Invalid option: `%s`", a)
 		}
 	}
 	c, err := s.client(ctx)
@@ -264,11 +240,17 @@ func waitReady(ctx context.Context, s *scontrolRun, args []string) error {
 		if err != nil && !errors.Is(err, errno.InvalidJobID) {
 			return failed("%s", text(err))
 		}
-		if err != nil || len(resp.Jobs) == 0 || format.Finished(resp.Jobs[0].JobState) {
-			return &option.Error{Exit: 1, Lines: []option.Line{{Level: option.Err, Text: fmt.Sprintf("Job %s no longer running", args[0])}}}
+		if err != nil || len(resp.Jobs) == 0 {
+			s.e.infof("Problem running job %s", args[0])
+			return exit(1)
+		}
+		if format.Finished(resp.Jobs[0].JobState) {
+			s.e.infof("Job %s no longer running", args[0])
+			return exit(1)
 		}
 		j := &resp.Jobs[0]
 		if format.ShownState(j.JobState).Name == "RUNNING" {
+			s.e.infof("Nodes are ready for job %s", args[0])
 			return nil
 		}
 		if err := s.e.Sleep(ctx, pause); err != nil {
@@ -281,6 +263,9 @@ func waitReady(ctx context.Context, s *scontrolRun, args []string) error {
 func write(ctx context.Context, s *scontrolRun, args []string) error {
 	if !strings.HasPrefix("batch_script", strings.ToLower(args[0])) { // may be cut short
 		return fail("invalid write argument:%s", args[0])
+	}
+	if len(args) < 2 {
+		return nil // as Slurm
 	}
 	id := args[1]
 	c, err := s.client(ctx)
