@@ -45,6 +45,8 @@ type Config struct {
 
 	FirstJobID, MaxJobID uint32
 	MaxArraySize         int // largest index + 1
+	// KillInvalidDepend ends jobs whose dependency can't be met.
+	KillInvalidDepend    bool
 	MaxJobCount          int
 	MaxBatchRequeue      int
 	JobRequeue           bool

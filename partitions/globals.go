@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -94,6 +95,9 @@ func (l *loader) jobRules() {
 	if c.FirstJobID >= c.MaxJobID {
 		g.fault("FirstJobId", "must be below MaxJobId (%d)", c.MaxJobID)
 	}
+	// An older slurm.conf has it among the SchedulerParameters.
+	params := g.str("DependencyParameters", "") + "," + g.str("SchedulerParameters", "")
+	c.KillInvalidDepend = slices.Contains(strings.Split(strings.ToLower(params), ","), "kill_invalid_depend")
 	c.MaxArraySize = g.number("MaxArraySize", 1001, 0, 4000001)
 	c.MaxJobCount = g.number("MaxJobCount", 10000, 1, Unlimited)
 	c.MaxBatchRequeue = g.number("MaxBatchRequeue", 5, 0, Unlimited)

@@ -82,7 +82,7 @@ var globalKind = newKind("", `
 	InteractiveIdle
 	AccountingStorageEnforce AccountingStorageHost AccountingStorageLoc AccountingStoragePass AccountingStoragePort
 	AccountingStorageTRES AccountingStorageType AccountingStorageUser AuthAltParameters ClusterName
-	DefMemPerCPU DefMemPerNode DisableRootJobs EnforcePartLimits FirstJobId GresTypes JobFileAppend JobRequeue
+	DefMemPerCPU DefMemPerNode DependencyParameters DisableRootJobs EnforcePartLimits FirstJobId GresTypes JobFileAppend JobRequeue
 	KillWait MaxArraySize MaxBatchRequeue MaxJobCount MaxJobId MaxMemPerCPU MaxMemPerNode MessageTimeout MinJobAge
 	OverTimeLimit PreemptExemptTime PreemptMode PreemptParameters PreemptType PriorityCalcPeriod
 	PriorityDecayHalfLife PriorityFavorSmall PriorityFlags PriorityMaxAge PriorityType PriorityUsageResetPeriod
@@ -99,7 +99,7 @@ var globalKind = newKind("", `
 	CliFilterParameters CliFilterPlugins CommunicationParameters CompleteWait ControlAddr ControlMachine
 	CoreSpecPlugin CpuFreqDef CpuFreqGovernors CredType CryptoType DataParserParameters DebugFlags
 	DefaultStorageHost DefaultStorageLoc DefaultStoragePass DefaultStoragePort DefaultStorageType
-	DefaultStorageUser DefCpuPerGPU DefMemPerGPU DependencyParameters EioTimeout Epilog EpilogMsgTime
+	DefaultStorageUser DefCpuPerGPU DefMemPerGPU EioTimeout Epilog EpilogMsgTime
 	EpilogSlurmctld EpilogTimeout ExtSensorsFreq ExtSensorsType FairShareDampeningFactor FastSchedule
 	FederationParameters GetEnvTimeout GpuFreqDef GroupUpdateForce GroupUpdateTime HashPlugin HealthCheckInterval
 	HealthCheckNodeState HealthCheckProgram HealthCheckTimeout HttpParserType InactiveLimit

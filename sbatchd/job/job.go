@@ -24,6 +24,9 @@ type Job struct {
 	// record keeps them for accounting.
 	Tasks TaskSet `json:"tasks,omitzero"`
 
+	// Depends is what it still waits for of --dependency, nil for nothing.
+	Depends *Depends `json:"depends,omitempty"`
+
 	State  State  `json:"state"`
 	Flags  Flags  `json:"flags,omitempty"`
 	Reason Reason `json:"reason,omitempty"`

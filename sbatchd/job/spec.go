@@ -42,19 +42,21 @@ type Spec struct {
 	Begin     time.Time `json:"begin,omitzero"`
 	Deadline  time.Time `json:"deadline,omitzero"`
 
-	Constraint    string `json:"constraint,omitempty"`
-	ReqNodes      string `json:"req_nodes,omitempty"` // hostlist
-	ExcNodes      string `json:"exc_nodes,omitempty"`
-	Dependency    string `json:"dependency,omitempty"`
-	Licenses      string `json:"licenses,omitempty"`
-	Reservation   string `json:"reservation,omitempty"`
-	WCKey         string `json:"wckey,omitempty"`
-	Array         string `json:"array,omitempty"`
-	Exclusive     bool   `json:"exclusive,omitempty"`
-	Oversubscribe bool   `json:"oversubscribe,omitempty"`
-	Overcommit    bool   `json:"overcommit,omitempty"`
-	Contiguous    bool   `json:"contiguous,omitempty"`
-	Nice          int32  `json:"nice,omitempty"`
+	Constraint string `json:"constraint,omitempty"`
+	ReqNodes   string `json:"req_nodes,omitempty"` // hostlist
+	ExcNodes   string `json:"exc_nodes,omitempty"`
+	Dependency string `json:"dependency,omitempty"`
+	// KillOnInvalidDep ends the job when its dependency can't be met; nil is the cluster's default.
+	KillOnInvalidDep *bool  `json:"kill_on_invalid_dep,omitempty"`
+	Licenses         string `json:"licenses,omitempty"`
+	Reservation      string `json:"reservation,omitempty"`
+	WCKey            string `json:"wckey,omitempty"`
+	Array            string `json:"array,omitempty"`
+	Exclusive        bool   `json:"exclusive,omitempty"`
+	Oversubscribe    bool   `json:"oversubscribe,omitempty"`
+	Overcommit       bool   `json:"overcommit,omitempty"`
+	Contiguous       bool   `json:"contiguous,omitempty"`
+	Nice             int32  `json:"nice,omitempty"`
 
 	Requeue  bool     `json:"requeue"`
 	Append   *bool    `json:"append,omitempty"` // --open-mode; nil is the cluster's default

@@ -258,6 +258,9 @@ func tidy(s span) span {
 	return s
 }
 
+// Equal says whether two sets have the same members.
+func (t TaskSet) Equal(o TaskSet) bool { return t.size == o.size && t.String() == o.String() }
+
 // With is the union of two sets.
 func (t TaskSet) With(o TaskSet) TaskSet {
 	switch {

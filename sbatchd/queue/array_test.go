@@ -146,7 +146,7 @@ func TestArrayCommands(t *testing.T) {
 		}, "[1-6] PD", "1_[9]: Invalid job id specified"},
 		"signal": {func(h *house, id uint32) error {
 			return h.Cancel(h.t.Context(), alice, tasks(id, "1"), 10, false)
-		}, "[1-6] PD", "1_[1]: Job is pending execution"},
+		}, "[1-6] PD", "1_[1]: Job can not be altered now, try again later"},
 		"rename one": {func(h *house, id uint32) error {
 			return h.Update(h.t.Context(), alice, tasks(id, "3"), queue.Change{Name: new("x")})
 		}, "[1-2,4-6] PD, 3 PD", ""},

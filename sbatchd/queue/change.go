@@ -239,8 +239,12 @@ func (w *work) changeSpec(who auth.Identity, j *job.Job, s *job.Spec, c Change, 
 			up.Priority = &p
 		}
 	}
-	if c.Dependency != nil && !scheduler.CheckDependency(w.State, s.Dependency) {
-		return errno.Dependency
+	if c.Dependency != nil {
+		d, err := scheduler.ReadDepends(w.State, s.Dependency, j.ID.Raw)
+		if err != nil {
+			return err
+		}
+		up.Depends = &d
 	}
 	pendingOnly := c.Partition != nil || c.Features != nil || c.NodesMin != nil || c.NodesMax != nil ||
 		c.ReqNodes != nil || c.ExcNodes != nil || c.Memory != nil || c.Begin != nil

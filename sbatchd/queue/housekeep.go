@@ -7,7 +7,6 @@ import (
 	"github.com/sbatchd/sbatchd/partitions"
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
-	"github.com/sbatchd/sbatchd/sbatchd/scheduler"
 	"github.com/sbatchd/sbatchd/sbatchd/state"
 )
 
@@ -261,19 +260,22 @@ const keepRows = 24 * time.Hour
 // pending job depends on: how they ended must stay known. Ledger rows and
 // submission keys go after a day.
 func forget(w *work) error {
-	wanted := map[uint32]bool{}
+	wanted, arrays := map[uint32]bool{}, map[uint32]bool{}
 	for j := range w.Pending() {
-		for _, id := range scheduler.DependsOn(j.Spec.Dependency) {
-			wanted[id] = true
+		if j.Depends != nil {
+			for _, d := range j.Depends.List {
+				wanted[d.Job] = d.Job != 0
+			}
 		}
-		wanted[j.ID.Array] = true // its limit is on the record with the array's id
+		arrays[j.ID.Array] = true // its limit is on the record with the array's id
 	}
 	for j := range w.Active() {
-		wanted[j.ID.Array] = true
+		arrays[j.ID.Array] = true
 	}
 	var old []uint32
 	for j := range w.Jobs() {
-		if j.State.Final() && !j.Active() && !wanted[j.ID.Raw] && w.Now.Sub(j.End) > w.Config.MinJobAge {
+		keep := wanted[j.ID.Raw] || wanted[j.ID.Array] || j.ID.Raw == j.ID.Array && arrays[j.ID.Array]
+		if j.State.Final() && !j.Active() && !keep && w.Now.Sub(j.End) > w.Config.MinJobAge {
 			old = append(old, j.ID.Raw)
 		}
 	}

@@ -27,7 +27,9 @@ func TestRoles(t *testing.T) {
 		"cancel": func(ctx context.Context, h *house, who auth.Identity, id uint32) error {
 			return h.Cancel(ctx, who, job.RefTo(id), 0, false)
 		},
-		"hold": func(ctx context.Context, h *house, who auth.Identity, id uint32) error { return h.Hold(ctx, who, job.RefTo(id)) },
+		"hold": func(ctx context.Context, h *house, who auth.Identity, id uint32) error {
+			return h.Hold(ctx, who, job.RefTo(id))
+		},
 		"release": func(ctx context.Context, h *house, who auth.Identity, id uint32) error {
 			return h.Release(ctx, who, job.RefTo(id))
 		},

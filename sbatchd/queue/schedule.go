@@ -39,10 +39,20 @@ func (q *Queue) Schedule(ctx context.Context) error {
 
 func (q *Queue) pass(ctx context.Context, s *state.State) error {
 	d := scheduler.Plan(s, q.now())
-	if len(d.Starts)+len(d.Reasons) == 0 {
+	if len(d.Starts)+len(d.Reasons)+len(d.Depends)+len(d.Dead) == 0 {
 		return nil
 	}
 	err := q.internal(ctx, "scheduler", func(w *work) error {
+		for _, dep := range d.Depends {
+			// Not if the owner changed it since.
+			was, _ := s.Job(dep.Job)
+			if j, ok := w.Job(dep.Job); !ok || was.Depends != j.Depends {
+				continue
+			}
+			if err := w.emit(state.JobDepends{ID: dep.Job, Left: dep.Left, At: w.Now}); err != nil {
+				return err
+			}
+		}
 		for _, r := range d.Reasons {
 			j, ok := w.Job(r.Job)
 			if !ok || j.State != job.Pending || j.Reason.Held() != r.Reason.Held() {
@@ -56,6 +66,11 @@ func (q *Queue) pass(ctx context.Context, s *state.State) error {
 				return err
 			}
 		}
+		for _, dead := range d.Dead {
+			if err := w.bury(dead); err != nil {
+				return err
+			}
+		}
 		for _, start := range d.Starts {
 			w.start(start)
 		}
@@ -65,6 +80,18 @@ func (q *Queue) pass(ctx context.Context, s *state.State) error {
 		return nil //nolint:nilerr // the house is being stopped
 	}
 	return err
+}
+
+// bury cancels a job, or tasks of an array, that waits for what can't come about.
+func (w *work) bury(d scheduler.Dead) error {
+	j, ok := w.Job(d.Job)
+	switch {
+	case !ok || j.State != job.Pending || j.Depends == nil:
+		return nil
+	case d.Tasks.Len() < j.Tasks.Len():
+		return w.emit(state.TasksCancelled{Array: d.Job, Tasks: d.Tasks, At: w.Now, By: j.UID})
+	}
+	return w.emit(state.JobEndedPending{ID: d.Job, At: w.Now, State: job.Cancelled, Reason: job.ReasonNeverSatisfied})
 }
 
 // start does one decision, or leaves it when the state has moved on: the next

@@ -132,6 +132,10 @@ func (w *work) submit(who auth.Identity, in Submission, script, env store.Blob) 
 	if w.JobCount()+max(1, tasks.Len()) > w.Config.MaxJobCount {
 		return out, errno.MaxJobCount
 	}
+	depends, err := scheduler.ReadDepends(w.State, in.Spec.Dependency, 0)
+	if err != nil {
+		return out, err
+	}
 	spec, warning, err := w.resolve(who, in.Spec)
 	if in.Hold && errors.Is(err, errno.RequestedNodeConfigUnavailable) {
 		err = nil // a held job may wait for nodes that are yet to come
@@ -148,7 +152,7 @@ func (w *work) submit(who auth.Identity, in Submission, script, env store.Blob) 
 	spec.ScriptHash, spec.EnvHash = script.Hash, env.Hash
 	spec.Umask = umaskOf(in.Env)
 	j := &job.Job{
-		ID: id, Tasks: tasks, Array: array, Spec: spec,
+		ID: id, Tasks: tasks, Array: array, Depends: depends, Spec: spec,
 		User: who.User, UID: who.UID, GID: who.GID, Groups: slices.Clone(who.Groups),
 		Account: in.Account, QOS: in.QOS, Comment: in.Comment, Priority: priorityOf(spec),
 		Partition: scheduler.SplitPartitions(spec)[0],
@@ -226,9 +230,6 @@ func (w *work) resolve(who auth.Identity, in *job.Spec) (*job.Spec, error, error
 	}
 	if !s.Deadline.IsZero() && s.Deadline.Before(w.Now) {
 		return nil, nil, errno.InvalidTimeLimit
-	}
-	if !scheduler.CheckDependency(w.State, s.Dependency) {
-		return nil, nil, errno.Dependency
 	}
 	if s.Image != "" && w.Config.Image(s.Image) == nil && !strings.Contains(s.Image, "@sha256:") {
 		return nil, nil, errno.InvalidContainerID

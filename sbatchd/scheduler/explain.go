@@ -24,7 +24,7 @@ type Verdict struct {
 // Explain goes through every place the job may use, pool by pool.
 func Explain(s *state.State, j *job.Job, now time.Time) []Verdict {
 	var out []Verdict
-	p := &pass{s: s, now: now, rooms: map[string]room{}, blocked: map[string]*hold{}}
+	p := newPass(s, now)
 	for _, name := range SplitPartitions(j.Spec) {
 		part := s.Config.Partition(name)
 		if part == nil {

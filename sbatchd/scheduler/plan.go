@@ -19,7 +19,21 @@ import (
 type Decisions struct {
 	Starts  []Start
 	Reasons []Waiting
-	Dead    []uint32 // jobs whose dependency can never be satisfied and that asked to be cancelled then
+	Depends []Depends
+	Dead    []Dead
+}
+
+// Depends says what a job still waits for.
+type Depends struct {
+	Job  uint32
+	Left *job.Depends
+}
+
+// Dead is a job, or tasks of an array, whose dependency can never be met and that
+// is to be cancelled then.
+type Dead struct {
+	Job   uint32
+	Tasks job.TaskSet
 }
 
 // Start gives a job its nodes.
@@ -42,7 +56,7 @@ const maxTested = 1000
 
 // Plan decides which pending jobs start at now.
 func Plan(s *state.State, now time.Time) Decisions {
-	p := &pass{s: s, now: now, rooms: map[string]room{}, blocked: map[string]*hold{}}
+	p := newPass(s, now)
 	for _, j := range p.order() {
 		p.consider(j)
 	}
@@ -57,8 +71,15 @@ type pass struct {
 	blocked map[string]*hold // partition -> the reservation of its first waiting job
 	ends    []end            // of the jobs this pass starts
 	tested  int
-	arrays  map[uint32]int // array -> tasks that hold nodes, filled on first use
+	ready   map[uint32]job.TaskSet // array -> its tasks whose dependency is met
+	fates   map[uint32]fate        // of arrays that others wait for
+	eldest  map[named]uint32       // lowest id of the jobs that one name has, filled on first use
+	arrays  map[uint32]int         // array -> tasks that hold nodes, filled on first use
 	out     Decisions
+}
+
+func newPass(s *state.State, now time.Time) *pass {
+	return &pass{s: s, now: now, rooms: map[string]room{}, blocked: map[string]*hold{}, ready: map[uint32]job.TaskSet{}}
 }
 
 // end is when an allocation is given back at the latest.
@@ -112,12 +133,15 @@ func (p *pass) gate(j *job.Job) job.Reason {
 	case j.Begin.After(p.now):
 		return job.ReasonBeginTime
 	}
-	switch dep := dependency(p.s, j, p.now); dep {
+	switch v, tasks := p.depends(j); v {
 	case depWait:
 		return job.ReasonDependency
 	case depNever:
 		return job.ReasonNeverSatisfied
 	case depMet:
+		if tasks.Len() > 0 {
+			p.ready[j.ID.Raw] = tasks
+		}
 	}
 	return job.ReasonNone
 }
@@ -133,7 +157,7 @@ func (p *pass) consider(j *job.Job) {
 	one := func(yield func(uint32) bool) { yield(job.NoTask) }
 	tasks := iter.Seq[uint32](one)
 	if j.Waiting() {
-		tasks = j.Tasks.All()
+		tasks = p.ready[j.ID.Raw].All()
 	}
 	limit := int(p.s.TaskLimit(j))
 	for task := range tasks {

@@ -72,8 +72,12 @@ func (w *world) submit(edit func(*job.Spec)) uint32 {
 		edit(s)
 	}
 	id := w.NextJobID
+	depends, err := scheduler.ReadDepends(w.State, s.Dependency, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	w.apply(state.JobSubmitted{Job: &job.Job{
-		ID: job.NewID(id), Spec: s, Partition: strings.Split(s.Partitions, ",")[0], Priority: 1, Submit: t0, Begin: s.Begin, UID: 1000,
+		ID: job.NewID(id), Spec: s, Depends: depends, Partition: strings.Split(s.Partitions, ",")[0], Priority: 1, Submit: t0, Begin: s.Begin, UID: 1000,
 	}})
 	return id
 }

@@ -33,6 +33,8 @@ type JobUpdated struct {
 	Eligible time.Time   `json:",omitzero"`
 	Begin    *time.Time  `json:",omitempty"`
 	Note     *string     `json:",omitempty"`
+	// Depends is what it waits for from now on; a nil inside is nothing.
+	Depends **job.Depends `json:",omitempty"`
 	// Fresh forgets past launch failures and reclaims: the job was released.
 	Fresh bool `json:",omitempty"`
 }
@@ -64,6 +66,9 @@ func (e JobUpdated) apply(t *tx) error {
 	}
 	if e.Note != nil {
 		j.SystemNote = *e.Note
+	}
+	if e.Depends != nil && j.State == job.Pending {
+		j.Depends = *e.Depends
 	}
 	if !e.Eligible.IsZero() {
 		j.Eligible = e.Eligible
@@ -122,6 +127,27 @@ func (e JobReasoned) apply(t *tx) error {
 	return t.putJob(j)
 }
 
+// JobDepends tells that something a job waits for came about, or never will; what is
+// left is nil when it waits no more.
+type JobDepends struct {
+	ID   uint32
+	Left *job.Depends `json:",omitempty"`
+	At   time.Time
+}
+
+func (JobDepends) Kind() string                        { return "JobDepends" }
+func (e JobDepends) Subject() (uint32, string, string) { return e.ID, "", "" }
+func (e JobDepends) apply(t *tx) error {
+	j, err := t.editJob(e.ID)
+	if err != nil || j.State != job.Pending {
+		return err
+	}
+	if j.Depends = e.Left; e.Left == nil {
+		j.Eligible = e.At
+	}
+	return t.putJob(j)
+}
+
 // JobAllocated tells that a job was given nodes, which may still have to boot.
 type JobAllocated struct {
 	ID        uint32
@@ -145,7 +171,7 @@ func (e JobAllocated) apply(t *tx) error {
 			return fmt.Errorf("job %d: %w", e.ID, err)
 		}
 	}
-	j.State, j.Flags = job.Running, job.Configuring
+	j.State, j.Flags, j.Depends = job.Running, job.Configuring, nil
 	j.Reason, j.Detail, j.Stop = job.ReasonNone, "", nil
 	j.Partition, j.Start, j.End = e.Partition, e.At, EndOf(e.At, j.Spec.TimeLimit)
 	j.ExitCode = job.ExitCode{}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,6 +63,11 @@ func describe(d *wire.JobDescMsg, script string, b *option.Burst, requeue bool) 
 	}
 	if d.Tasks != nil {
 		s.Tasks, s.TasksSet = int(clamp(*d.Tasks)), true
+	}
+	for flag, kill := range map[string]bool{"KILL_INVALID_DEPENDENCY": true, "NO_KILL_INVALID_DEPENDENCY": false} {
+		if slices.Contains(d.Flags, flag) {
+			s.KillOnInvalidDep = &kill
+		}
 	}
 	memory(s, d)
 	limits(s, d)

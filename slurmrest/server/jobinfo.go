@@ -46,7 +46,7 @@ func (v *viewer) job(j *job.Job) *wire.JobInfo {
 		ArrayJobID: wire.N(j.ID.Array), ArrayMaxTasks: wire.N(v.s.TaskLimit(j)), BatchFlag: true, Cluster: v.s.Config.ClusterName,
 		Command: command(s), Comment: j.Comment, SystemComment: j.SystemNote, Contiguous: s.Contiguous,
 		CPUs: wire.N(size.cpus), CPUsPerTask: wire.N(max(1, s.CPUsPerTask)), CPUsPerTRES: s.CPUsPerTRES,
-		CurrentWorkingDirectory: s.WorkDir, Deadline: at(s.Deadline), DelayBoot: zero, Dependency: s.Dependency,
+		CurrentWorkingDirectory: s.WorkDir, Deadline: at(s.Deadline), DelayBoot: zero, Dependency: j.Depends.String(),
 		DerivedExitCode: exitCode(0, 0), EligibleTime: eligible(j), EndTime: at(j.End), ExcludedNodes: s.ExcNodes,
 		ExitCode: exitCode(j.ExitCode.Status, j.ExitCode.Signal), Features: s.Constraint,
 		GroupID: int64(j.GID), GroupName: v.group(j.GID), HetJobID: zero, HetJobOffset: zero,
@@ -94,7 +94,7 @@ func tasksText(s *state.State, j *job.Job) string {
 
 // eligible is when a job could have started; not while it is held.
 func eligible(j *job.Job) wire.Num {
-	if j.Priority == 0 {
+	if j.Priority == 0 || j.Depends != nil || j.Waiting() && j.Reason == job.ReasonArrayTaskLimit {
 		return zero
 	}
 	return at(j.Eligible)

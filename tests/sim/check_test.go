@@ -11,7 +11,6 @@ import (
 	"github.com/sbatchd/sbatchd/sbatchd/job"
 	"github.com/sbatchd/sbatchd/sbatchd/node"
 	"github.com/sbatchd/sbatchd/sbatchd/queue"
-	"github.com/sbatchd/sbatchd/sbatchd/scheduler"
 	"github.com/sbatchd/sbatchd/sbatchd/state"
 )
 
@@ -150,7 +149,7 @@ func (w *world) waiting() []string {
 		if j.State.Final() && !j.Active() {
 			continue
 		}
-		stuck := slices.ContainsFunc(scheduler.DependsOn(j.Spec.Dependency), func(id uint32) bool { return never[id] })
+		stuck := j.Depends != nil && slices.ContainsFunc(j.Depends.List, func(d job.Dep) bool { return never[d.Job] })
 		if j.Reason == job.ReasonNeverSatisfied || j.Reason == job.ReasonDependency && stuck {
 			never[j.ID.Raw] = true
 			continue

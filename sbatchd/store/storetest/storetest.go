@@ -138,6 +138,15 @@ func comesBack(t *testing.T, open func() store.Journal) {
 	j2.State, j2.Start, j2.End = job.Running, at(1), at(61)
 	j2.Run = ran(j2, job.Running, 1, 0)
 	j2.Stop = &job.Stop{Why: job.StopCancel, Final: job.Cancelled, At: at(2), By: 7}
+	// An array whose first task left it, and waits for two others.
+	tasks, array, err := job.NewArray("1-9:2,20%3", 1001)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j1.ID.Array, j1.Array, j1.Tasks = 1, array, tasks.Without(1)
+	j1.Depends = &job.Depends{Any: true, List: []job.Dep{
+		{Type: job.DepOK, Job: 9, Task: job.NoTask, Array: true, Failed: true}, {Type: job.DepAfter, Job: 9, Task: 4, Delay: 5},
+	}}
 	n := &node.Node{Name: "gpu-1", Pool: "gpu", CPUs: 8, MemoryMiB: 1 << 40, Flags: node.Cloud, Gres: []node.Gres{{Name: "gpu", Type: "a100", Count: 2}}}
 	i := &node.Instance{Tag: "t-gpu-1-1", Node: "gpu-1", State: node.Created, PriceMicros: 1 << 60, IntentAt: at(0)}
 	k := store.IdempotencyKey{UID: 1000, Key: "k", Job: 1, Time: at(0)}
