@@ -37,6 +37,9 @@ type controller struct {
 	refuse errno.Errno    // of submissions
 	fault  string         // its description, from the controller's own source
 
+	// play is what becomes of a submitted job; nil: nothing.
+	play func(c *controller, req *wire.JobSubmitReq)
+
 	submitted []wire.JobSubmitReq
 	calls     []string // method, path and query of what changes things
 	bodies    []string
@@ -135,6 +138,9 @@ func (c *controller) submit(w http.ResponseWriter, body []byte) {
 		refuse(w, c.refuse, c.fault, "#/job/")
 		return
 	}
+	if c.play != nil {
+		c.play(c, &req)
+	}
 	resp := &wire.JobSubmitResponse{JobID: 41006}
 	resp.Meta.Slurm.Cluster = "base"
 	if strings.Contains(string(req.Sbatchd), `"test_only":true`) {
@@ -181,6 +187,7 @@ type session struct {
 	uid   int
 	ctl   *controller
 	addr  string // host:port of the controller
+	exec  func(argv, environ []string) (int, error)
 }
 
 func newSession(t *testing.T, ctl *controller) *session {
@@ -217,6 +224,7 @@ func (s *session) run(args ...string) (stdout, stderr string, status int) {
 		ReadFile: os.ReadFile,
 		Create:   func(name string) (io.WriteCloser, error) { return os.Create(name) },
 		Users:    users{},
+		Exec:     func(_ context.Context, argv, environ []string) (int, error) { return s.exec(argv, environ) },
 		Signals:  func(context.Context) <-chan int { return make(chan int) },
 		Connect: func(context.Context) (*client.Client, error) {
 			if s.addr == "" {

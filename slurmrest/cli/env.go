@@ -37,6 +37,8 @@ type Env struct {
 	Create   func(name string) (io.WriteCloser, error)
 	Users    Users
 	Signals  func(ctx context.Context) <-chan int // interrupts that reach the command, by number
+	// Exec runs a program on this terminal and returns its exit status.
+	Exec func(ctx context.Context, argv, environ []string) (int, error)
 
 	// Connect finds the controller; the client is made once.
 	Connect func(ctx context.Context) (*client.Client, error)

@@ -219,10 +219,9 @@ func refusedJob(ctx context.Context, e *Env, c *client.Client, values []*option.
 		out.Lines = append(out.Lines, option.Line{Level: option.Err, Text: text(err)})
 		return out
 	}
-	what := "Batch job submission failed: "
-	if v.Tool != option.Sbatch {
-		what = "Unable to allocate resources: "
-	}
+	what := map[option.Tool]string{
+		option.Sbatch: "Batch job submission failed: ", option.Srun: "Unable to allocate resources: ", option.Salloc: "Job submit/allocate failed: ",
+	}[v.Tool]
 	out.Lines = append(out.Lines, option.Line{Level: option.Err, Text: what + text(err)})
 	return out
 }

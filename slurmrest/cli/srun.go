@@ -20,16 +20,6 @@ import (
 
 func init() {
 	register(Command{Name: "srun", Bare: true, About: "run a program as a step of a job", Run: srun})
-	register(Command{Name: "salloc", Bare: true, About: "get nodes and run a program", Run: salloc})
-}
-
-// salloc parses as Slurm does and says that sessions are not there.
-func salloc(_ context.Context, e *Env, in *Input) error {
-	_, _, err := stepOptions(e, option.Salloc, in.Args, "[command [ARGUMENT...]]")
-	if err != nil {
-		return err
-	}
-	return withExitError(e, failed("Job submit/allocate failed: %s", errno.NotSupported))
 }
 
 // stepOptions reads the options of srun or salloc; the command is in the second
@@ -64,8 +54,11 @@ func srun(ctx context.Context, e *Env, in *Input) error {
 	}
 	job := e.Getenv("SLURM_JOB_ID")
 	socket, ok := stepSocket(e)
-	if job == "" || !ok {
-		return withExitError(e, failed("Unable to allocate resources: %s", errno.NotSupported))
+	switch {
+	case job == "":
+		return srunJob(ctx, e, v, in.Args, argv)
+	case !ok:
+		return withExitError(e, failed("Unable to create step for job %s: %s", job, errno.NotSupported))
 	}
 	if err := checkStep(e, v, job); err != nil {
 		return withExitError(e, err)

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -35,6 +36,7 @@ func System(args []string) *Env {
 		Create:   func(name string) (io.WriteCloser, error) { return os.Create(name) },
 		Users:    &hostUsers{},
 		Signals:  interrupts,
+		Exec:     runHere,
 	}
 	e.Connect = func(ctx context.Context) (*client.Client, error) { return client.Find(ctx, e.Getenv) }
 	e.Dir, _ = os.Getwd()      // an unreachable directory is the controller's to refuse
@@ -48,6 +50,25 @@ func System(args []string) *Env {
 	}
 	e.Limits = limits()
 	return e
+}
+
+// runHere runs a program on this terminal. Signals of the keyboard reach it by
+// itself and are not ours meanwhile.
+func runHere(ctx context.Context, argv, environ []string) (int, error) {
+	signal.Ignore(syscall.SIGINT, syscall.SIGQUIT)
+	defer signal.Reset(syscall.SIGINT, syscall.SIGQUIT)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = environ
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err := cmd.Run()
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) {
+		return 0, err
+	}
+	if ws, ok := ended.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal()), nil
+	}
+	return ended.ExitCode(), nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
