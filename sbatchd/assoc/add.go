@@ -164,9 +164,9 @@ func (d *Draft) addUsers(e Edit) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	clusters, err := d.clustersOf(e.Where)
-	if err != nil {
-		return r, err
+	clusters := e.Where.Clusters // an unknown one has no accounts
+	if len(clusters) == 0 {
+		clusters = []string{d.Home}
 	}
 	places, err := d.newPlaces(&r, users, clusters, e)
 	if err != nil {

@@ -169,7 +169,7 @@ func (d *Draft) modifyAssocs(e Edit) (r Result, err error) {
 		}
 		d.setAssoc(&next)
 		d.txn("Modify Associations", fmt.Sprintf("(id_assoc=%d)", next.ID), e.Set.info())
-		r.assoc(d.Book, &next)
+		r.assoc(d.Book, a) // under the name of its present parent
 		if next.User == "" {
 			d.inheritors(&r, &next, e.Set)
 		}
@@ -189,6 +189,9 @@ func (d *Draft) inheritors(r *Result, of *Assoc, s Settings) {
 
 // inherits reports whether nothing between a and of overrides the whole change.
 func (d *Draft) inherits(a, of *Assoc, s Settings) bool {
+	if s.Parent != nil {
+		return true // everything may be another parent's now
+	}
 	free := map[string]bool{}
 	for _, n := range Numbers {
 		if _, ok := s.Limits.Numbers[n.Name]; ok && n.Inherited {
@@ -226,7 +229,8 @@ func (d *Draft) move(a *Assoc, parent string) error {
 	case !ok || a.User != "":
 		return problem(errno.InvalidParentAccount, "%s", errno.InvalidParentAccount.Error())
 	case a.Account == Root || d.Under(p, a.Account):
-		return problem(errno.InvalidParentAccount, "%s", errno.InvalidParentAccount.Error())
+		return problem(errno.InvalidParentAccount,
+			"Requested parent account %s is a child of %s on cluster %s. Please re-parent %s before using it as a parent.", parent, a.Account, a.Cluster, parent)
 	}
 	a.Parent = p.ID
 	return nil

@@ -59,7 +59,7 @@ func placeLine(p assoc.Place) string {
 		line += fmt.Sprintf(" U = %-9s", p.User)
 	}
 	if p.Partition != "" {
-		line += fmt.Sprintf(" P = %-10s", p.Partition)
+		line += " P = " + p.Partition
 	}
 	return line
 }

@@ -3,9 +3,11 @@ package server_test
 import (
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/sbatchd/sbatchd/sbatchd/assoc"
 	"github.com/sbatchd/sbatchd/slurmrest/version"
 	"github.com/sbatchd/sbatchd/slurmrest/wire"
 )
@@ -153,4 +155,38 @@ func TestJobsGetTheDefaultAccount(t *testing.T) {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}
+}
+
+// sacctmgr's edits and the owner's are one JSON: what the command can say, the
+// owner understands.
+func TestEditsOfTheCommandAreTheOwners(t *testing.T) {
+	t.Parallel()
+	wires, owners := fieldsOf(reflect.TypeFor[wire.AcctEdit](), ""), fieldsOf(reflect.TypeFor[assoc.Edit](), "")
+	for name := range wires {
+		if !owners[name] {
+			t.Errorf("sacctmgr sends %s, which the owner doesn't read", name)
+		}
+	}
+	if len(wires) < 40 {
+		t.Errorf("only %d fields compared", len(wires))
+	}
+}
+
+// fieldsOf lists a struct's fields with those of the structs in it.
+func fieldsOf(typ reflect.Type, prefix string) map[string]bool {
+	out := map[string]bool{}
+	for f := range typ.Fields() {
+		at := f.Type
+		if at.Kind() == reflect.Pointer {
+			at = at.Elem()
+		}
+		if at.Kind() != reflect.Struct {
+			out[prefix+f.Name] = true
+			continue
+		}
+		for name := range fieldsOf(at, prefix+f.Name+".") {
+			out[name] = true
+		}
+	}
+	return out
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/sbatchd/sbatchd/partitions/tres"
@@ -73,6 +74,13 @@ type AcctSettings struct {
 	UsageFactor    *float64  `json:",omitempty"`
 	UsageThreshold *float64  `json:",omitempty"`
 	LimitFactor    *float64  `json:",omitempty"`
+}
+
+// Empty says that nothing is set.
+func (s AcctSettings) Empty() bool {
+	limits := len(s.Limits.Numbers) + len(s.Limits.Sets)
+	s.Limits = AcctLimits{}
+	return limits == 0 && reflect.ValueOf(s).IsZero()
 }
 
 // AcctResult is what one edit did.
