@@ -7,10 +7,10 @@ import (
 )
 
 func checkOpenMode(r *reader, _ *Values, o *Option, text string) error {
-	switch strings.ToLower(text) {
-	case "a", "append":
+	switch strings.ToLower(text[:min(1, len(text))]) { // the first letter is all that Slurm looks at
+	case "a":
 		r.value = "append"
-	case "t", "truncate":
+	case "t":
 		r.value = "truncate"
 	default:
 		return invalid(o)

@@ -101,6 +101,7 @@ func (v *Values) Job(s Submission) wire.JobDescMsg {
 		j.CPUsPerTask = &n
 	}
 	v.size(&j)
+	v.hints(&j)
 	v.resources(&j)
 	v.flags(&j)
 	return j
@@ -217,6 +218,9 @@ func (v *Values) size(j *wire.JobDescMsg) {
 	}
 	if v.NodesMin > 0 {
 		least, most := int64(v.NodesMin), int64(v.NodesMax)
+		if !v.Given("nodes") && least == 1 { // one node by name leaves the number open
+			return
+		}
 		if most == 0 {
 			most = least
 		}
@@ -229,10 +233,14 @@ func (v *Values) size(j *wire.JobDescMsg) {
 			}
 		}
 	}
+}
+
+// hints are the filters of nodes that --hint stands for.
+func (v *Values) hints(j *wire.JobDescMsg) {
 	for _, h := range splitList(strings.ToLower(v.Str("hint"))) {
 		one := int64(1)
 		switch h {
-		case "nomultithread":
+		case "nomultithread", "compute_bound":
 			j.ThreadsPerCore = &one
 		case "memory_bound":
 			j.CoresPerSocket, j.ThreadsPerCore = &one, &one

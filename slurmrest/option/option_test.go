@@ -282,27 +282,3 @@ func BenchmarkParse40(b *testing.B) {
 		}
 	}
 }
-
-func FuzzParse(f *testing.F) {
-	data, err := os.ReadFile("testdata/scripts.txt")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, s := range strings.Split(string(data), "\n== ") {
-		f.Add("#!/bin/sh\n"+s, "-N2 x")
-	}
-	f.Fuzz(func(t *testing.T, script, args string) {
-		all, err := option.Parse(input(script, strings.Fields(args)...))
-		var e *option.Error
-		if err != nil && !errors.As(err, &e) {
-			t.Fatalf("not an option.Error: %v", err)
-		}
-		for _, v := range all {
-			v.Job(option.Submission{Name: "x", Dir: "/"})
-			v.Burst()
-			if _, err := v.Environ(option.Shell{}); err != nil && !errors.As(err, &e) {
-				t.Fatal(err)
-			}
-		}
-	})
-}

@@ -212,6 +212,9 @@ func paths(s *job.Spec, d *wire.JobDescMsg) {
 		if s.Array != "" {
 			s.Output = "slurm-%A_%a.out"
 		}
+		if s.WorkDir != "" {
+			s.Output = strings.TrimRight(s.WorkDir, "/") + "/" + s.Output
+		}
 	}
 	for _, p := range []*string{&s.Output, &s.Error, &s.Input} {
 		if *p != "" && !strings.HasPrefix(*p, "/") && s.WorkDir != "" {

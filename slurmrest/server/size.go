@@ -152,7 +152,7 @@ func maxNodes(j *job.Job, z size) int {
 	switch {
 	case s.NodesMax > 0 || j.Priority > 0:
 		return s.NodesMax
-	case z.tasks == 1 && s.CPUsSet && s.TasksPerNode == 0:
+	case !s.TasksSet && z.tasks == 1 && s.CPUsPerTask > 1 && s.TasksPerNode == 0:
 		return 0
 	case tasksOfNode(s) > 0:
 		return (z.tasks + tasksOfNode(s) - 1) / tasksOfNode(s)
