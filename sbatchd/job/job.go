@@ -192,10 +192,12 @@ type Run struct {
 	LimitChanges uint32 `json:"limit_changes,omitempty"`
 }
 
-// Sent is a signal asked for: to the batch script alone, or to all of the job.
+// Sent is a signal asked for: to the steps, to the batch script alone, or to both
+// with all their children.
 type Sent struct {
 	Signal    uint8 `json:"signal"`
 	BatchOnly bool  `json:"batch_only,omitempty"`
+	Full      bool  `json:"full,omitempty"`
 }
 
 // Clone is a shallow copy for editing.

@@ -250,7 +250,7 @@ func (h *Hub) orderJob(s *session, snap *state.State, j *job.Job) {
 	for i, sig := range r.Signals {
 		h.once(s, snap, j, fmt.Sprintf("signal %d", i), func() (*agentapi.Order, error) {
 			return &agentapi.Order{What: &agentapi.Order_Signal{Signal: &agentapi.Signal{
-				Signal: int32(sig.Signal), Batch: sig.BatchOnly,
+				Signal: int32(sig.Signal), Batch: sig.BatchOnly, Full: sig.Full,
 			}}}, nil
 		})
 	}

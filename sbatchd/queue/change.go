@@ -17,11 +17,16 @@ import (
 // that signal. A job that is over answers errno.AlreadyDone, an array only when all
 // of it is.
 func (q *Queue) Cancel(ctx context.Context, who auth.Identity, ref job.Ref, signal uint8, batchOnly bool) error {
+	return q.Signal(ctx, who, ref, job.Sent{Signal: signal, BatchOnly: batchOnly})
+}
+
+// Signal is Cancel with a choice of who gets the signal.
+func (q *Queue) Signal(ctx context.Context, who auth.Identity, ref job.Ref, sent job.Sent) error {
 	done := false
 	err := q.onMembers(ctx, who, ref, "cancel", func(w *work, m member) (err error) {
 		switch {
-		case signal != 0 && signal != sigKill:
-			err = w.signal(m.Job, signal, batchOnly)
+		case sent.Signal != 0 && sent.Signal != sigKill:
+			err = w.signal(m.Job, sent)
 		case m.some.Len() > 0:
 			err = w.emit(state.TasksCancelled{Array: m.ID.Raw, Tasks: m.some, At: w.Now, By: who.UID})
 		default:
@@ -44,14 +49,14 @@ func (q *Queue) Cancel(ctx context.Context, who auth.Identity, ref job.Ref, sign
 
 const sigKill = 9
 
-func (w *work) signal(j *job.Job, signal uint8, batchOnly bool) error {
+func (w *work) signal(j *job.Job, sent job.Sent) error {
 	switch {
 	case j.State.Final():
 		return errno.AlreadyDone
 	case j.State == job.Pending, j.Flags.Has(job.Completing):
 		return errno.TransitionStateNoUpdate
 	}
-	return w.emit(state.JobSignalled{Attempt: j.Attempt(), Signal: signal, BatchOnly: batchOnly})
+	return w.emit(state.JobSignalled{Attempt: j.Attempt(), Signal: sent.Signal, BatchOnly: sent.BatchOnly, Full: sent.Full})
 }
 
 func (w *work) cancel(j *job.Job, by uint32) error {

@@ -359,7 +359,7 @@ func TestCancel(t *testing.T) {
 	h.must(h.Ended(t.Context(), a, job.Exit{Code: job.ExitCode{Signal: 15}, Reason: job.ExitKilled}))
 	h.must(h.Finished(t.Context(), a))
 	j = h.until(id, "gone", func(j *job.Job) bool { return j.Flags == 0 })
-	if j.State != job.Cancelled || j.ExitCode.String() != "0:0" || j.Run.ExitCode.String() != "0:15" {
+	if j.State != job.Cancelled || j.ExitCode.String() != "0:15" || j.Run.ExitCode.String() != "0:15" {
 		t.Errorf("%s %s, its script %s", j.State, j.ExitCode, j.Run.ExitCode)
 	}
 	denied := 0

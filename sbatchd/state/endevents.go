@@ -93,7 +93,7 @@ func (e JobEnded) apply(t *tx) error {
 		r.State = j.Stop.Final
 	}
 	switch {
-	case j.Flags.Has(job.Requeued), j.Stop != nil && j.Stop.Why == job.StopCancel: // as Slurm: 0:0, the script keeps its own
+	case j.Flags.Has(job.Requeued):
 	case j.State == job.NodeFail:
 		j.ExitCode = job.ExitCode{Status: 1}
 	default:

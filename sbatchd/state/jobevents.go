@@ -330,6 +330,7 @@ type JobSignalled struct {
 	Attempt   job.Attempt
 	Signal    uint8
 	BatchOnly bool
+	Full      bool `json:",omitempty"`
 }
 
 func (JobSignalled) Kind() string                        { return "JobSignalled" }
@@ -339,7 +340,7 @@ func (e JobSignalled) apply(t *tx) error {
 	if err != nil {
 		return err
 	}
-	r.Signals = append(append([]job.Sent(nil), r.Signals...), job.Sent{Signal: e.Signal, BatchOnly: e.BatchOnly})
+	r.Signals = append(append([]job.Sent(nil), r.Signals...), job.Sent{Signal: e.Signal, BatchOnly: e.BatchOnly, Full: e.Full})
 	t.putRun(j, r)
 	return t.putJob(j)
 }

@@ -212,7 +212,7 @@ func (v *dbViewer) job(j *job.Job, a attempt) *wire.DBJob {
 	size := v.jobs.size(j)
 	start, end, state, code := times(j, a)
 	v.info = wire.DBJob{
-		Account: j.Account, Cluster: v.cluster, Constraints: s.Constraint, DerivedExitCode: exitCode(0, 0),
+		Account: j.Account, Cluster: v.cluster, Constraints: s.Constraint, DerivedExitCode: derived(a.run),
 		Array:       wire.DBJobArray{JobID: int64(j.ID.Array)},
 		Association: wire.AssocShort{Account: j.Account, Cluster: v.cluster, User: j.User},
 		Comment:     wire.DBJobComment{Job: j.Comment, Administrator: s.Stored["admin_comment"], System: j.SystemNote},
@@ -257,6 +257,19 @@ func (v *dbViewer) job(j *job.Job, a attempt) *wire.DBJob {
 	return &v.info
 }
 
+// derived is the worst end of an attempt's sruns.
+func derived(r *job.Run) wire.ProcessExitCodeVerbose {
+	var worst job.ExitCode
+	if r != nil {
+		for _, s := range r.Steps {
+			if int(s.ExitCode.Status)+128*int(s.ExitCode.Signal) > int(worst.Status)+128*int(worst.Signal) {
+				worst = s.ExitCode
+			}
+		}
+	}
+	return exitCode(worst.Status, worst.Signal)
+}
+
 // canceller names who cancelled a job: the owner and root by name, others by
 // number, which is what sacct prints.
 func canceller(j *job.Job) string {
@@ -289,6 +302,9 @@ func times(j *job.Job, a attempt) (start, end time.Time, state string, code job.
 		return start, end, r.State.String(), job.ExitCode{Status: 1}
 	case a.last && j.State != job.Pending:
 		state, code = j.State.String(), j.ExitCode
+		if j.State == job.Cancelled { // accounting has heard of the end before the script's
+			code = job.ExitCode{}
+		}
 		if j.State.Final() && end.IsZero() {
 			end = j.End
 		}

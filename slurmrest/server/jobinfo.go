@@ -47,7 +47,7 @@ func (v *viewer) job(j *job.Job) *wire.JobInfo {
 		Command: command(s), Comment: j.Comment, SystemComment: j.SystemNote, Contiguous: s.Contiguous,
 		CPUs: wire.N(size.cpus), CPUsPerTask: wire.N(max(1, s.CPUsPerTask)), CPUsPerTRES: s.CPUsPerTRES,
 		CurrentWorkingDirectory: s.WorkDir, Deadline: at(s.Deadline), DelayBoot: zero, Dependency: j.Depends.String(),
-		DerivedExitCode: exitCode(0, 0), EligibleTime: eligible(j), EndTime: at(j.End), ExcludedNodes: s.ExcNodes,
+		DerivedExitCode: derived(j.Run), EligibleTime: eligible(j), EndTime: at(j.End), ExcludedNodes: s.ExcNodes,
 		ExitCode: exitCode(j.ExitCode.Status, j.ExitCode.Signal), Features: s.Constraint,
 		GroupID: int64(j.GID), GroupName: v.group(j.GID), HetJobID: zero, HetJobOffset: zero,
 		Hold: j.Priority == 0, JobID: int64(j.ID.Raw), JobState: stateNames(j), LastSchedEvaluation: at(j.Submit),

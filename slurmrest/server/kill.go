@@ -31,8 +31,8 @@ func deleteJob(c *call) {
 			return
 		}
 	}
-	batch := slices.Contains(strings.Split(strings.ToUpper(query.Get("flags")), ","), "BATCH_JOB")
-	resp.Status = c.kill([]target{t}, nil, signal, batch)
+	sent := job.Sent{Signal: signal, BatchOnly: c.flagged("BATCH_JOB"), Full: c.flagged("FULL_JOB")}
+	resp.Status = c.kill([]target{t}, nil, sent)
 	c.reply(c.statusOf(resp.Status))
 }
 
@@ -62,7 +62,7 @@ func statusOf(list []wire.KillJobsRespJob) func(b []byte) []byte {
 
 // kill ends or signals the jobs that targets mean and filter takes; refusals
 // come back one for each job.
-func (c *call) kill(targets []target, filter func(*job.Job) bool, signal uint8, batch bool) []wire.KillJobsRespJob {
+func (c *call) kill(targets []target, filter func(*job.Job) bool, sent job.Sent) []wire.KillJobsRespJob {
 	s := c.s.cfg.Controller.Snapshot()
 	var refused []wire.KillJobsRespJob
 	for _, t := range targets {
@@ -73,7 +73,7 @@ func (c *call) kill(targets []target, filter func(*job.Job) bool, signal uint8, 
 			}
 			id = wire.N(t.ID)
 		}
-		if err := c.s.cfg.Controller.Cancel(c.r.Context(), c.who, t.Ref, signal, batch); err != nil {
+		if err := c.s.cfg.Controller.Signal(c.r.Context(), c.who, t.Ref, sent); err != nil {
 			refused = append(refused, refusal(err, t.text, id))
 		}
 	}
@@ -133,8 +133,8 @@ func deleteJobs(c *call) {
 			}
 		}
 	}
-	batch := slices.Contains(m.Flags, "BATCH_JOB")
-	refused = append(refused, c.kill(targets, filter, signal, batch)...)
+	sent := job.Sent{Signal: signal, BatchOnly: slices.Contains(m.Flags, "BATCH_JOB"), Full: slices.Contains(m.Flags, "FULL_JOB")}
+	refused = append(refused, c.kill(targets, filter, sent)...)
 	c.reply(statusOf(refused))
 }
 

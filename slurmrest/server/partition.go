@@ -96,8 +96,8 @@ func partitionRecord(s *state.State, p *partitions.Partition) *wire.PartitionInf
 		Defaults: wire.PartitionInfoDefaults{Time: limit(p.DefaultTime), Job: strings.Join(p.JobDefs, ",")},
 		Maximums: wire.PartitionInfoMaximums{
 			CPUsPerNode: count32(p.MaxCPUsPerNode), CPUsPerSocket: count32(p.MaxCPUsPerSocket), Nodes: count32(p.MaxNodes),
-			Time: limit(p.MaxTime), OverTimeLimit: limit(p.OverTimeLimit), Shares: int64(max(1, p.MaxShare)),
-			Oversubscribe: wire.PartitionInfoMaximumsOversubscribe{Jobs: int64(max(1, p.MaxShare))},
+			Time: limit(p.MaxTime), OverTimeLimit: limit(p.OverTimeLimit), Shares: shares(p),
+			Oversubscribe: wire.PartitionInfoMaximumsOversubscribe{Jobs: shares(p)},
 		},
 		Minimums:    wire.PartitionInfoMinimums{Nodes: int64(p.MinNodes)},
 		Priority:    wire.PartitionInfoPriority{JobFactor: int64(p.PriorityJobFactor), Tier: int64(p.PriorityTier)},
@@ -106,7 +106,8 @@ func partitionRecord(s *state.State, p *partitions.Partition) *wire.PartitionInf
 		Partition: wire.PartitionInfoPartition{
 			State: []string{or(strings.ToUpper(p.State), "UP")}, Exclusive: or(p.Exclusive, "NO"), Oversubscribe: or(p.OverSubscribe, "NO"),
 		},
-		TRES: wire.PartitionInfoTRES{Configured: total.String()},
+		SelectType: []string{"NONE"},
+		TRES:       wire.PartitionInfoTRES{Configured: total.String()},
 	}
 	if p.OverSubscribe == "FORCE" {
 		r.Maximums.Oversubscribe.Flags = []string{"force"}
@@ -140,6 +141,15 @@ func postPartition(c *call) {
 		return
 	}
 	c.reply(nil)
+}
+
+// shares is how many jobs may share a resource; 0 where none may, which Slurm 26.05
+// no longer calls 1.
+func shares(p *partitions.Partition) int64 {
+	if p.OverSubscribe == "YES" || p.OverSubscribe == "FORCE" {
+		return int64(p.MaxShare)
+	}
+	return 0
 }
 
 // memoryOf shows a memory limit: by CPU, or else by node, where 0 is none.

@@ -29,7 +29,7 @@ import (
 type Controller interface {
 	Snapshot() *state.State
 	Submit(ctx context.Context, who auth.Identity, in queue.Submission) (queue.Submitted, error)
-	Cancel(ctx context.Context, who auth.Identity, ref job.Ref, signal uint8, batchOnly bool) error
+	Signal(ctx context.Context, who auth.Identity, ref job.Ref, sent job.Sent) error
 	Hold(ctx context.Context, who auth.Identity, ref job.Ref) error
 	Release(ctx context.Context, who auth.Identity, ref job.Ref) error
 	Requeue(ctx context.Context, who auth.Identity, ref job.Ref, hold bool) error

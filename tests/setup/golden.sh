@@ -75,7 +75,7 @@ inside() {
 # agent NODE CPUS MIB: starts the agent of a static node.
 agent() {
 	"$bin/staticnode" -state "$dir/$1" -authority "$dir/state/ca" -node "$1" -cpus "$2" -memory "$3" -controller "tcp:127.0.0.1:$port"
-	"$bin/sbatchd-node" agent --state "$dir/$1" >"$dir/log/$1.log" 2>&1 &
+	unshare -u sh -c 'hostname node01 && exec "$@"' sh "$bin/sbatchd-node" agent --state "$dir/$1" >"$dir/log/$1.log" 2>&1 &
 }
 
 init() { pgrep -P "$(cat "$dir/pid")"; }
