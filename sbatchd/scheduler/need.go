@@ -128,7 +128,10 @@ func gres(text string) ([]tres.Gres, error) {
 		}
 	}
 	list, err := tres.ParseGres(strings.Join(items, ","))
-	if err != nil {
+	switch {
+	case err != nil && strings.Count(text, ":") > 1: // name:type:count, and the count is none
+		return nil, errno.InvalidTRES
+	case err != nil:
 		return nil, errno.InvalidGRES
 	}
 	return list, nil
