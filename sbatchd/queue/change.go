@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"errors"
+	"maps"
+	"path"
 	"slices"
 	"time"
 
@@ -182,6 +184,13 @@ type Change struct {
 	ExcNodes   *string
 	Memory     *int64 // per node, MiB
 	ArrayLimit *uint32
+	// AdminComment and Deadline are an administrator's to change.
+	AdminComment *string
+	Deadline     *time.Time
+	// Output, Error and Input are file patterns, in the work directory if relative.
+	Output *string
+	Error  *string
+	Input  *string
 }
 
 // Update changes what a job asks for.
@@ -199,8 +208,14 @@ func (q *Queue) Update(ctx context.Context, who auth.Identity, ref job.Ref, c Ch
 			return err
 		}
 		if c.Priority != nil {
-			if *c.Priority != 0 && who.Role != auth.Admin {
-				return w.deny(who, "update priority")
+			switch {
+			case *c.Priority == 0 || who.Role == auth.Admin:
+			default:
+				err := w.deny(who, "update priority")
+				if j.Held() {
+					return errno.JobHeld // what Slurm says first
+				}
+				return err
 			}
 			switch held := j.Held() && j.Reason.Held(); {
 			case *c.Priority != 0:
@@ -231,6 +246,20 @@ func (w *work) changeSpec(who auth.Identity, j *job.Job, s *job.Spec, c Change, 
 		}
 		s.TimeLimit, s.TimeSet = *c.TimeLimit, true
 	}
+	if c.AdminComment != nil || c.Deadline != nil {
+		if who.Role != auth.Admin {
+			return w.deny(who, "update admin comment or deadline")
+		}
+		set(&s.Deadline, c.Deadline)
+		if c.AdminComment != nil {
+			stored := maps.Clone(s.Stored)
+			if stored == nil {
+				stored = map[string]string{}
+			}
+			stored["admin_comment"] = *c.AdminComment
+			s.Stored = stored
+		}
+	}
 	set(&s.Name, c.Name)
 	set(&s.Dependency, c.Dependency)
 	set(&s.Requeue, c.Requeue)
@@ -252,7 +281,8 @@ func (w *work) changeSpec(who auth.Identity, j *job.Job, s *job.Spec, c Change, 
 		up.Depends = &d
 	}
 	pendingOnly := c.Partition != nil || c.Features != nil || c.NodesMin != nil || c.NodesMax != nil ||
-		c.ReqNodes != nil || c.ExcNodes != nil || c.Memory != nil || c.Begin != nil
+		c.ReqNodes != nil || c.ExcNodes != nil || c.Memory != nil || c.Begin != nil ||
+		c.Output != nil || c.Error != nil || c.Input != nil
 	if !pendingOnly {
 		return nil
 	}
@@ -261,6 +291,12 @@ func (w *work) changeSpec(who auth.Identity, j *job.Job, s *job.Spec, c Change, 
 	}
 	set(&s.Partitions, c.Partition)
 	set(&s.Constraint, c.Features)
+	for to, from := range map[*string]*string{&s.Output: c.Output, &s.Error: c.Error, &s.Input: c.Input} {
+		set(to, from)
+		if from != nil && !path.IsAbs(*from) && s.WorkDir != "" {
+			*to = path.Join(s.WorkDir, *from)
+		}
+	}
 	set(&s.NodesMin, c.NodesMin)
 	set(&s.NodesMax, c.NodesMax)
 	set(&s.ReqNodes, c.ReqNodes)

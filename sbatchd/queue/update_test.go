@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +29,10 @@ func TestUpdate(t *testing.T) {
 			return j.End.Equal(j.Start.Add(5*time.Minute)) && j.Run.LimitChanges == 1
 		}},
 		{"longer limit while running", true, queue.Change{TimeLimit: new(uint32(30))}, errno.AccessDenied, func(j *job.Job) bool { return j.Spec.TimeLimit == 10 }},
+		{"own deadline", false, queue.Change{Deadline: new(time.Unix(1, 0))}, errno.AccessDenied, func(j *job.Job) bool { return j.Spec.Deadline.IsZero() }},
+		{"own admin comment", false, queue.Change{AdminComment: new("x")}, errno.AccessDenied, func(j *job.Job) bool { return j.Spec.Stored["admin_comment"] == "" }},
+		{"output", false, queue.Change{Output: new("x.out")}, nil, func(j *job.Job) bool { return strings.HasSuffix(j.Spec.Output, "x.out") }},
+		{"output while running", true, queue.Change{Output: new("/x")}, errno.JobNotPending, func(j *job.Job) bool { return j.Spec.Output != "/x" }},
 		{"partition while running", true, queue.Change{Partition: new("ws")}, errno.JobNotPending, func(j *job.Job) bool { return j.Partition == "main" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -66,6 +71,15 @@ func TestAdminsPriorityEndsAHold(t *testing.T) {
 		id := h.submit(in(func(s *queue.Submission) { s.Hold = true }))
 		h.must(h.Update(h.t.Context(), root, job.RefTo(id), queue.Change{Priority: new(uint32(9))}))
 		h.until(id, "allocated", allocated)
+	})
+}
+
+func TestOwnPriorityOfAHeldJob(t *testing.T) {
+	inBubble(t, longConf, func(h *house) {
+		id := h.submit(in(func(s *queue.Submission) { s.Hold = true }))
+		if err := h.Update(h.t.Context(), alice, job.RefTo(id), queue.Change{Priority: new(uint32(9))}); !errors.Is(err, errno.JobHeld) {
+			h.t.Errorf("%v", err)
+		}
 	})
 }
 

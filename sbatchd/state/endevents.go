@@ -205,6 +205,9 @@ func (e JobRequeuedFinal) apply(t *tx) error {
 	if e.Hold || j.Priority == 0 { // also one that was held when it ended
 		j.Priority, j.Reason = 0, job.ReasonHeldUser
 	}
+	if e.Hold {
+		j.Detail = "job requeued in held state"
+	}
 	return t.putJob(j)
 }
 

@@ -274,6 +274,9 @@ func write(ctx context.Context, s *scontrolRun, args []string) error {
 	}
 	body, err := c.Stream(ctx, "/sbatchd/v1/script/"+url.PathEscape(id), nil)
 	if err != nil {
+		if errors.Is(err, errno.AccessDenied) {
+			err = errno.UserIDMissing // what Slurm calls somebody else's script
+		}
 		s.e.rawf("job script retrieval failed: %s", text(err))
 		return nil
 	}

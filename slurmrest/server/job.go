@@ -218,6 +218,7 @@ func taskRows(err error) []wire.JobArrayResponseMsgEntry {
 // changeable are the fields that an update may give; others are refused, since
 // a change that isn't made must not look as if it were.
 var changeable = []string{
+	"admin_comment", "deadline", "standard_error", "standard_input", "standard_output",
 	"account", "begin_time", "comment", "constraints", "dependency", "excluded_nodes", "hold", "job_id", "maximum_nodes",
 	"array", "memory_per_node", "minimum_nodes", "name", "nice", "nodes", "partition", "priority", "requeue", "required_nodes", "time_limit",
 }
@@ -268,6 +269,13 @@ func changeOf(d *wire.JobDescMsg) (ch queue.Change, any bool, err error) {
 	str("dependency", d.Dependency, &ch.Dependency)
 	str("account", d.Account, &ch.Account)
 	str("constraints", d.Constraints, &ch.Features)
+	str("admin_comment", d.AdminComment, &ch.AdminComment)
+	str("standard_output", d.StandardOutput, &ch.Output)
+	str("standard_error", d.StandardError, &ch.Error)
+	str("standard_input", d.StandardInput, &ch.Input)
+	if set("deadline") {
+		ch.Deadline = new(unix(given(d.Deadline, 0)))
+	}
 	if set("required_nodes") {
 		ch.ReqNodes = new(strings.Join(d.RequiredNodes, ","))
 	}
