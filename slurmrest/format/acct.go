@@ -137,7 +137,6 @@ var AcctFields = []TableField[Acct]{
 	}},
 	{"ReqMem", 10, job(func(_ *Context, a *Acct) string { return a.reqMem() })},
 	{"ReqNodes", 8, job(func(_ *Context, a *Acct) string { return itoa(max(count(a.Job.TRES.Requested, "node"), 1)) })},
-	{"ReqReservation", 20, job(func(_ *Context, a *Acct) string { return a.Job.Reservation.Requested })},
 	{"ReqTRES", 10, job(func(_ *Context, a *Acct) string { return a.tres(a.Job.TRES.Requested) })},
 	{"Reservation", 20, job(func(_ *Context, a *Acct) string { return a.Job.Reservation.Name })},
 	{"ReservationId", 8, job(func(_ *Context, a *Acct) string {
@@ -146,6 +145,7 @@ var AcctFields = []TableField[Acct]{
 		}
 		return itoa(a.Job.Reservation.ID)
 	})},
+	{"ReqReservation", 20, job(func(_ *Context, a *Acct) string { return a.Job.Reservation.Requested })},
 	{"Restarts", 8, job(func(_ *Context, a *Acct) string { return itoa(a.Job.RestartCnt) })},
 	{"SegmentSize", 11, job(func(_ *Context, a *Acct) string { return itoa(a.Job.SegmentSize) })},
 	{"SLUID", 14, job(func(_ *Context, a *Acct) string { return a.Job.SLUID })},
