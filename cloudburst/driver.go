@@ -3,6 +3,8 @@ package cloudburst
 import (
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -34,6 +36,9 @@ type Driver struct {
 	Kind    Kind
 	Billing time.Duration // smallest step a machine is charged by
 	Options []Option
+	// AnyOption lets other names through: secrets that only a site's own program
+	// knows what to do with.
+	AnyOption bool
 	// UserDataLimit is the most bytes of start-up text a machine gets; 0 is
 	// no limit.
 	UserDataLimit int
@@ -47,7 +52,7 @@ type Options struct {
 	Provider    string            // ProviderName
 	ClusterUUID string            // ours
 	StateDir    string            // a folder of the controller for this provider alone
-	NodeBinary  string            // path of sbatchd-node; "" is beside the running program
+	NodeBinary  string            // path of sbatchd-node; Open sets it to the one beside the running program
 	Values      map[string]string // options by lower-case name; secrets among them
 	Log         *slog.Logger      // never nil
 }
@@ -100,7 +105,7 @@ func Open(driver string, o Options) (Provider, error) {
 		return nil, fmt.Errorf("provider %s: no driver %q (have %v)", o.Provider, driver, Drivers())
 	}
 	for name := range o.Values {
-		if !slices.ContainsFunc(d.Options, func(opt Option) bool { return opt.Name == name }) {
+		if !d.AnyOption && !slices.ContainsFunc(d.Options, func(opt Option) bool { return opt.Name == name }) {
 			return nil, fmt.Errorf("provider %s: driver %s has no option %q", o.Provider, driver, name)
 		}
 	}
@@ -108,6 +113,13 @@ func Open(driver string, o Options) (Provider, error) {
 		if opt.Required && o.Values[opt.Name] == "" {
 			return nil, fmt.Errorf("provider %s: driver %s needs %q", o.Provider, driver, opt.Name)
 		}
+	}
+	if o.NodeBinary == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("provider %s: %w", o.Provider, err)
+		}
+		o.NodeBinary = filepath.Join(filepath.Dir(self), "sbatchd-node")
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -3,6 +3,7 @@
 package all
 
 import (
+	_ "github.com/sbatchd/sbatchd/cloudburst/provider/exec"
 	_ "github.com/sbatchd/sbatchd/cloudburst/provider/fake"
 	_ "github.com/sbatchd/sbatchd/cloudburst/provider/local"
 )

@@ -19,7 +19,7 @@ for what; do
 	build) packages_install gcc libc6-dev ca-certificates ;;
 	demo) packages_install containerd runc docker-registry iproute2 busybox-static bash-static slirp4netns ;;
 	e2e)
-		packages_install containerd runc docker-registry iproute2 busybox-static bash-static slirp4netns openssh-server openssh-client mariadb-server-core
+		packages_install containerd runc docker-registry iproute2 busybox-static bash-static slirp4netns openssh-server openssh-client mariadb-server-core jq util-linux
 		go_tool versitygw github.com/versity/versitygw/cmd/versitygw $versitygw ||
 			say "versitygw could not be built: the tests that need a real S3 server will be skipped"
 		;;

@@ -86,13 +86,6 @@ func open(o cloudburst.Options) (*provider, error) {
 	if !filepath.IsAbs(p.dir) {
 		return nil, fmt.Errorf("state folder %q is not an absolute path", p.dir)
 	}
-	if p.binary == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return nil, err
-		}
-		p.binary = filepath.Join(filepath.Dir(self), "sbatchd-node")
-	}
 	if p.market != "" {
 		if _, err := readMarket(p.market); err != nil {
 			return nil, fmt.Errorf("market: %w", err)
