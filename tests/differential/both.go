@@ -17,13 +17,14 @@ import (
 type outcome struct {
 	session.Session
 	real, ours string // transcripts
+	ran        bool
 	again      bool   // they differed at first, and were equal when run again
 }
 
 func (o *outcome) equal() bool { return o.real == o.ours }
 
 // onBoth starts both sites, runs the sessions on each, and stops them.
-func onBoth(ctx context.Context, all []session.Session, at int) (outcomes []*outcome, err error) {
+func onBoth(ctx context.Context, all []session.Session, opts options) (outcomes []*outcome, err error) {
 	real, err := site.StartReal(ctx)
 	if err != nil {
 		return nil, err
@@ -50,13 +51,16 @@ func onBoth(ctx context.Context, all []session.Session, at int) (outcomes []*out
 	}
 	b := both{real: real, ours: ours, of: len(all)}
 	for _, class := range []session.Class{session.Quiet, session.Together, session.Alone} {
-		width := at
+		width := opts.at
 		if class == session.Alone {
 			width = 1
 		}
 		if err := b.run(ctx, width, outcomes, func(o *outcome) bool { return o.Class == class }); err != nil {
 			return outcomes, err
 		}
+	}
+	if opts.once {
+		return outcomes, nil
 	}
 	first := map[*outcome]bool{}
 	for _, o := range outcomes {
@@ -96,7 +100,7 @@ func (b *both) run(ctx context.Context, width int, outcomes []*outcome, want fun
 			if err := pair.Wait(); err != nil {
 				return err
 			}
-			o.real, o.ours = real, ours
+			o.real, o.ours, o.ran = real, ours, true
 			if n := b.done.Add(1); n%50 == 0 {
 				b.mu.Lock()
 				fmt.Fprintf(os.Stderr, "differential: %d of %d\n", n, b.of)

@@ -5,6 +5,7 @@
 //	differential -run GLOB              those whose name matches, with what was typed and answered
 //	differential -list                  names only, and how many there are of each command
 //	differential -record                also write what the real Slurm answered to tests/golden
+//	differential -once                  run nothing a second time, which takes less long while much differs
 //	differential -j N                   so many at once (4)
 //
 // Sessions are in tests/differential/sessions; package session explains how they
@@ -24,6 +25,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -45,6 +47,7 @@ type options struct {
 	run    string
 	list   bool
 	record bool
+	once   bool
 	at     int
 }
 
@@ -53,6 +56,7 @@ func main() {
 	flag.StringVar(&o.run, "run", "", "only sessions whose name matches this `glob`")
 	flag.BoolVar(&o.list, "list", false, "print the names of the sessions")
 	flag.BoolVar(&o.record, "record", false, "write what the real Slurm answered to tests/golden")
+	flag.BoolVar(&o.once, "once", false, "run nothing a second time")
 	flag.IntVar(&o.at, "j", 4, "so many `sessions` at once")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -98,12 +102,11 @@ func differential(ctx context.Context, o options, out io.Writer) (int, error) {
 	if err := site.Enter(bin); err != nil {
 		return failed, err
 	}
-	outcomes, err := onBoth(ctx, all, o.at)
-	if err != nil {
-		return failed, err
-	}
-	r := newReport(outcomes, why)
-	if err := r.write(rig.Source(".cache", "differential")); err != nil {
+	outcomes, err := onBoth(ctx, all, o)
+	// Of a run that was stopped, what there is helps too; it has no score.
+	ran := slices.DeleteFunc(slices.Clone(outcomes), func(o *outcome) bool { return !o.ran })
+	r := newReport(ran, why)
+	if err := errors.Join(err, r.write(rig.Source(".cache", "differential"))); err != nil {
 		return failed, err
 	}
 	if o.record {

@@ -58,7 +58,7 @@ type report struct {
 }
 
 func newReport(outcomes []*outcome, why expected) *report {
-	r := &report{all: slices.SortedFunc(slices.Values(outcomes), func(a, b *outcome) int { return strings.Compare(a.Name, b.Name) }), why: why}
+	r := &report{all: slices.SortedFunc(slices.Values(outcomes), byName), why: why}
 	for _, o := range r.all {
 		switch {
 		case o.equal():
@@ -71,6 +71,8 @@ func newReport(outcomes []*outcome, why expected) *report {
 	}
 	return r
 }
+
+func byName(a, b *outcome) int { return strings.Compare(a.Name, b.Name) }
 
 // score is the last line.
 func (r *report) score() string {
