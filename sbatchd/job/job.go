@@ -24,6 +24,8 @@ type Job struct {
 	// record keeps them for accounting.
 	Tasks TaskSet `json:"tasks,omitzero"`
 
+	// Het says which component of a heterogeneous job it is, nil for other jobs.
+	Het *Het `json:"het,omitempty"`
 	// Depends is what it still waits for of --dependency, nil for nothing.
 	Depends *Depends `json:"depends,omitempty"`
 
@@ -62,6 +64,19 @@ type Job struct {
 	Comment    string     `json:"comment,omitempty"` // the user's, then ours (admin_comment)
 	SystemNote string     `json:"system_note,omitempty"`
 }
+
+// Het is a component's place. The components' ids are in a row.
+type Het struct {
+	Leader uint32 `json:"leader"` // id of the first
+	Offset int    `json:"offset"` // 0 leads
+	Count  int    `json:"count"`
+}
+
+// Leads says whether a job is the first component of several.
+func (j *Job) Leads() bool { return j.Het != nil && j.Het.Offset == 0 }
+
+// Follows says whether a job is a component that another leads.
+func (j *Job) Follows() bool { return j.Het != nil && j.Het.Offset > 0 }
 
 // Array is an array as it was submitted.
 type Array struct {

@@ -320,6 +320,7 @@ func (h *Hub) info(s *state.State, j *job.Job, n *node.Node) *agentapi.JobInfo {
 			info.MemPerNode = uint64(s.Config.DefMemPerNode)
 		}
 	}
+	info.Extra = hetEnv(s, j)
 	for _, g := range n.Gres {
 		if g.Name == "gpu" {
 			info.GresGpuType = g.Type

@@ -27,8 +27,8 @@ func (h *Hub) dispatch(ctx context.Context) error {
 	for {
 		s := h.Jobs.Snapshot()
 		for j := range s.Active() {
-			if j.Run == nil || len(j.Run.Nodes) == 0 {
-				continue
+			if j.Run == nil || len(j.Run.Nodes) == 0 || j.Follows() {
+				continue // a component's nodes are its leader's to use
 			}
 			a := j.Run.Attempt
 			if j.Run.Ordered.IsZero() {
@@ -84,6 +84,11 @@ func (h *Hub) ready(s *state.State, j *job.Job) bool {
 	for _, a := range j.Run.Nodes {
 		n, ok := s.Node(a.Node)
 		if !ok || !n.Up() || n.Flags.Has(node.Reclaimed) || h.session(a.Node) == nil {
+			return false
+		}
+	}
+	for part := range s.Parts(j) {
+		if part.Run == nil || !h.ready(s, part) {
 			return false
 		}
 	}

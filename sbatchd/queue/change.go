@@ -27,6 +27,10 @@ func (q *Queue) Signal(ctx context.Context, who auth.Identity, ref job.Ref, sent
 	done := false
 	err := q.onMembers(ctx, who, ref, "cancel", func(w *work, m member) (err error) {
 		switch {
+		case m.Follows() && ref.ID != m.Het.Leader, ref.Part != job.AllParts:
+			err = errno.NotWholeHetJob
+		case m.Follows():
+			err = nil // its leader takes it along
 		case sent.Signal != 0 && sent.Signal != sigKill:
 			err = w.signal(m.Job, sent)
 		case m.some.Len() > 0:
@@ -136,6 +140,10 @@ func (q *Queue) Release(ctx context.Context, who auth.Identity, ref job.Ref) err
 func (q *Queue) Requeue(ctx context.Context, who auth.Identity, ref job.Ref, hold bool) error {
 	return q.onJobs(ctx, who, ref, "requeue", func(w *work, j *job.Job) error {
 		switch {
+		case j.Follows() && ref.ID == j.Het.Leader && ref.Part == job.AllParts:
+			return nil // its leader takes it along
+		case j.Follows():
+			return errno.NotHetJobLeader
 		case !j.Spec.Requeue:
 			return errno.Disabled
 		case j.Flags.Has(job.Completing):

@@ -197,7 +197,7 @@ const limitSlack = 30 * time.Second
 // jobs that missed their deadline.
 func limits(w *work) error {
 	for j := range w.Active() {
-		if j.State != job.Running || j.Flags&(job.Completing|job.Configuring) != 0 || j.Spec.TimeLimit == job.NoLimit {
+		if j.State != job.Running || j.Follows() || j.Flags&(job.Completing|job.Configuring) != 0 || j.Spec.TimeLimit == job.NoLimit {
 			continue
 		}
 		if w.Now.After(j.End.Add(limitSlack + w.Config.KillWait)) {
@@ -213,7 +213,7 @@ func limits(w *work) error {
 // queueTimeouts ends pending jobs whose --deadline or --queue-timeout is over.
 func queueTimeouts(w *work) error {
 	for j := range w.Pending() {
-		if j.Flags.Has(job.Completing) {
+		if j.Flags.Has(job.Completing) || j.Follows() {
 			continue
 		}
 		if d := j.Spec.Deadline; !d.IsZero() && w.Now.After(d) {

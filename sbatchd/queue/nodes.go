@@ -68,7 +68,7 @@ func (w *work) refit(name string) error {
 		if !ok || !j.Active() {
 			continue
 		}
-		if j.Run.Ordered.IsZero() && !j.Flags.Has(job.Completing) {
+		if w.Leader(j).Run.Ordered.IsZero() && !j.Flags.Has(job.Completing) {
 			waiting = append(waiting, j)
 			continue
 		}
@@ -78,7 +78,7 @@ func (w *work) refit(name string) error {
 		at := partOn(j.Run, name)
 		a, fits := scheduler.Fit(w.Config, j, j.Run.Nodes[at], n, beside)
 		if !fits {
-			if err := w.backToQueue(j, "node "+name+" turned out too small"); err != nil {
+			if err := w.backToQueue(w.Leader(j), "node "+name+" turned out too small"); err != nil {
 				return err
 			}
 			continue
@@ -94,6 +94,15 @@ func (w *work) refit(name string) error {
 		}
 	}
 	return nil
+}
+
+// onNode is whose fate decides about a job on a node: its leader's, for a component.
+func (w *work) onNode(id uint32) (*job.Job, bool) {
+	j, ok := w.Job(id)
+	if !ok {
+		return nil, false
+	}
+	return w.Leader(j), true
 }
 
 // partOn is the place of a node in a run's list.
@@ -137,7 +146,7 @@ func (w *work) notice(name string, deadline time.Time, asked bool) error {
 		return err
 	}
 	for _, id := range n.Jobs {
-		j, ok := w.Job(id)
+		j, ok := w.onNode(id)
 		if !ok || !j.Active() || j.Flags.Has(job.Completing) {
 			continue
 		}
@@ -175,7 +184,7 @@ func (w *work) nodeGone(name, why string) error {
 		return nil
 	}
 	for _, id := range slices.Clone(n.Jobs) {
-		j, ok := w.Job(id)
+		j, ok := w.onNode(id)
 		if !ok || !j.Active() || j.Run == nil {
 			continue
 		}
@@ -214,7 +223,7 @@ func (w *work) nodeFailed(j *job.Job, by uint32) error {
 // it.
 func (w *work) takeBack(n *node.Node, why string) error {
 	for _, id := range n.Jobs {
-		j, ok := w.Job(id)
+		j, ok := w.onNode(id)
 		if !ok || !j.Active() || !j.Run.Ordered.IsZero() || j.Flags.Has(job.Completing) {
 			continue
 		}
@@ -311,7 +320,7 @@ func (w *work) setDown(n *node.Node, who auth.Identity) error {
 		return err
 	}
 	for _, id := range n.Jobs {
-		j, ok := w.Job(id)
+		j, ok := w.onNode(id)
 		if !ok || !j.Active() || j.Flags.Has(job.Completing) {
 			continue
 		}

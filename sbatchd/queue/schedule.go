@@ -99,16 +99,8 @@ func (w *work) bury(d scheduler.Dead) error {
 func (w *work) start(d scheduler.Start) {
 	before := w.point()
 	err := func() error {
-		for _, a := range d.Nodes {
-			n, ok := w.Node(a.Node)
-			if !ok {
-				return state.ErrUnknown
-			}
-			if n.Flags.Has(node.PoweredDown) {
-				if err := w.resume(n); err != nil {
-					return err
-				}
-			}
+		if err := w.wake(d); err != nil {
+			return err
 		}
 		if d.Task != job.NoTask {
 			own, err := w.split(d.Job, d.Task)
@@ -117,10 +109,35 @@ func (w *work) start(d scheduler.Start) {
 			}
 			d.Job = own.ID.Raw
 		}
-		return w.emit(state.JobAllocated{ID: d.Job, Partition: d.Partition, Nodes: d.Nodes, At: w.Now})
+		e := state.JobAllocated{ID: d.Job, Partition: d.Partition, Nodes: d.Nodes, At: w.Now}
+		for _, part := range d.Parts {
+			e.Parts = append(e.Parts, state.JobAllocated{ID: part.Job, Partition: part.Partition, Nodes: part.Nodes, At: w.Now})
+		}
+		return w.emit(e)
 	}()
 	if err != nil {
 		w.back(before)
 		w.q.log.Debug("decision dropped", "job", d.Job, "err", err)
 	}
+}
+
+// wake resumes the nodes of a decision that are powered down.
+func (w *work) wake(d scheduler.Start) error {
+	for _, a := range d.Nodes {
+		n, ok := w.Node(a.Node)
+		if !ok {
+			return state.ErrUnknown
+		}
+		if n.Flags.Has(node.PoweredDown) {
+			if err := w.resume(n); err != nil {
+				return err
+			}
+		}
+	}
+	for _, part := range d.Parts {
+		if err := w.wake(part); err != nil {
+			return err
+		}
+	}
+	return nil
 }

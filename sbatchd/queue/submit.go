@@ -36,6 +36,9 @@ type Submission struct {
 	IdempotencyKey string
 	// TestOnly checks everything and accepts nothing.
 	TestOnly bool
+	// Parts are the further components of a heterogeneous job. Its script is the
+	// first component's.
+	Parts []Submission
 }
 
 // Submitted is the answer to a Submission.
@@ -120,8 +123,28 @@ func (w *work) idempotent(uid uint32, key string) (store.IdempotencyKey, bool) {
 	return k, ok
 }
 
+// submit accepts a job with all its components, or none.
 func (w *work) submit(who auth.Identity, in Submission, script, env store.Blob) (Submitted, error) {
+	if len(in.Parts) == 0 {
+		return w.accept(who, in, nil, script, env)
+	}
+	het := job.Het{Leader: w.NextJobID, Count: len(in.Parts) + 1}
+	out, err := w.accept(who, in, new(het), script, env)
+	for _, part := range in.Parts {
+		if het.Offset++; err == nil {
+			part.Env = in.Env
+			_, err = w.accept(who, part, new(het), script, env)
+		}
+	}
+	return out, err
+}
+
+// accept takes one record's job; het is its place among components, if it has any.
+func (w *work) accept(who auth.Identity, in Submission, het *job.Het, script, env store.Blob) (Submitted, error) {
 	var out Submitted
+	if het != nil && in.Spec.Array != "" {
+		return out, errno.InvalidArray
+	}
 	if err := w.may(who, actSubmit, "submit"); err != nil {
 		return out, err
 	}
@@ -152,7 +175,7 @@ func (w *work) submit(who auth.Identity, in Submission, script, env store.Blob) 
 	spec.ScriptHash, spec.EnvHash = script.Hash, env.Hash
 	spec.Umask = umaskOf(in.Env)
 	j := &job.Job{
-		ID: id, Tasks: tasks, Array: array, Depends: depends, Spec: spec,
+		ID: id, Tasks: tasks, Array: array, Het: het, Depends: depends, Spec: spec,
 		User: who.User, UID: who.UID, GID: who.GID, Groups: slices.Clone(who.Groups),
 		Account: in.Account, QOS: in.QOS, Comment: in.Comment, Priority: priorityOf(spec),
 		Partition: scheduler.SplitPartitions(spec)[0],

@@ -84,7 +84,17 @@ func (w *work) find(ref job.Ref) (list []member, missing job.TaskSet, err error)
 	if ref.Tasks.Len() == 0 {
 		j, ok := w.Job(ref.ID)
 		if ok && (j.ID.Array == 0 || j.ID.Array != ref.ID) {
-			return []member{{Job: j}}, missing, nil
+			list = append(list, member{Job: j})
+			for p := range w.Parts(j) {
+				list = append(list, member{Job: p})
+			}
+			if ref.Part == job.AllParts {
+				return list, missing, nil
+			}
+			if ref.Part >= len(list) || j.Het == nil {
+				return nil, missing, errno.InvalidJobID
+			}
+			return list[ref.Part : ref.Part+1], missing, nil
 		}
 		for j := range w.Array(ref.ID) {
 			list = append(list, member{Job: j})
@@ -157,8 +167,13 @@ func (q *Queue) onMembers(ctx context.Context, who auth.Identity, ref job.Ref, w
 			}
 			return nil
 		}
-		if len(list) == 1 && list[0].ID.Array == 0 {
-			return do(w, list[0])
+		if list[0].ID.Array == 0 {
+			for _, m := range list {
+				if err := do(w, m); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
 		for _, m := range list {
 			if err := w.try(func() error { return do(w, m) }); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -42,6 +43,7 @@ type Start struct {
 	Task      uint32 // of the array whose waiting tasks the job is; else job.NoTask
 	Partition string
 	Nodes     []job.NodeAlloc
+	Parts     []Start // of the components that the job leads, at the same moment
 }
 
 // Waiting says why a job does not start now.
@@ -99,7 +101,7 @@ type hold struct {
 func (p *pass) order() []*job.Job {
 	var list []*job.Job
 	for j := range p.s.Pending() {
-		if j.Flags.Has(job.Completing) {
+		if j.Flags.Has(job.Completing) || j.Follows() {
 			continue
 		}
 		switch reason := p.gate(j); reason {
@@ -154,6 +156,10 @@ func (p *pass) wait(j *job.Job, r job.Reason, detail string) {
 
 // consider starts a job, or as many tasks of an array as may and can start now.
 func (p *pass) consider(j *job.Job) {
+	if j.Leads() {
+		p.together(j)
+		return
+	}
 	one := func(yield func(uint32) bool) { yield(job.NoTask) }
 	tasks := iter.Seq[uint32](one)
 	if j.Waiting() {
@@ -172,6 +178,24 @@ func (p *pass) consider(j *job.Job) {
 			p.arrays[j.ID.Array]++
 		}
 	}
+}
+
+// together starts all components of a heterogeneous job, or none.
+func (p *pass) together(j *job.Job) {
+	rooms, ends, starts, reasons := maps.Clone(p.rooms), len(p.ends), len(p.out.Starts), len(p.out.Reasons)
+	began := p.start(j, job.NoTask)
+	for part := range p.s.Parts(j) {
+		began = began && p.start(part, job.NoTask)
+	}
+	if !began {
+		p.rooms, p.ends, p.out.Starts = rooms, p.ends[:ends], p.out.Starts[:starts]
+		p.out.Reasons = p.out.Reasons[:reasons]
+		p.wait(j, job.ReasonResources, "")
+		return
+	}
+	lead := p.out.Starts[starts]
+	lead.Parts = slices.Clone(p.out.Starts[starts+1:])
+	p.out.Starts = append(p.out.Starts[:starts], lead)
 }
 
 // running is how many tasks of an array hold nodes, this pass's included.

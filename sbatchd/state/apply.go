@@ -85,7 +85,7 @@ func (t *tx) putJob(j *job.Job) error {
 	}
 	t.index(was, j)
 	t.recount(was, j)
-	return nil
+	return t.lead(j)
 }
 
 // putRun replaces a job's current run and marks its row.

@@ -154,17 +154,27 @@ type JobAllocated struct {
 	Partition string
 	Nodes     []job.NodeAlloc
 	At        time.Time
+	// Parts are what the components get that the job leads: all or none.
+	Parts []JobAllocated `json:",omitempty"`
 }
 
 func (JobAllocated) Kind() string                        { return "JobAllocated" }
 func (e JobAllocated) Subject() (uint32, string, string) { return e.ID, "", "" }
 func (e JobAllocated) apply(t *tx) error {
+	for _, part := range e.Parts {
+		if err := part.apply(t); err != nil {
+			return err
+		}
+	}
 	j, err := t.editJob(e.ID)
 	if err != nil {
 		return err
 	}
 	if j.State != job.Pending || j.Flags.Has(job.Completing) || j.Held() {
 		return fmt.Errorf("job %d is not waiting", e.ID)
+	}
+	if j.Leads() && len(e.Parts) != j.Het.Count-1 {
+		return fmt.Errorf("job %d: %d of %d components", e.ID, len(e.Parts)+1, j.Het.Count)
 	}
 	for _, a := range e.Nodes {
 		if err := t.fits(a); err != nil {

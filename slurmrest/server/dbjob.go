@@ -48,6 +48,11 @@ func (c *call) dbJobs(query dbQuery, q url.Values) {
 		c.reply(nil)
 		return
 	}
+	if records, err = c.withParts(query, records); err != nil {
+		c.fail(err, "Unable to query accounting", "slurmdb_jobs_get()")
+		c.reply(nil)
+		return
+	}
 	s := c.s.cfg.Controller.Snapshot()
 	private := slices.Contains(s.Config.PrivateData, "jobs")
 	records = slices.DeleteFunc(records, func(r store.JobRecord) bool {
@@ -75,6 +80,24 @@ func (c *call) dbJobs(query dbQuery, q url.Values) {
 			}
 		}
 	}, nil)
+}
+
+// withParts adds the components of heterogeneous jobs that were asked for by id.
+func (c *call) withParts(query dbQuery, records []store.JobRecord) ([]store.JobRecord, error) {
+	var parts []uint32
+	for _, r := range records {
+		if r.Job.Leads() && slices.Contains(query.IDs, r.Job.ID.Raw) {
+			for i := range r.Job.Het.Count - 1 {
+				parts = append(parts, r.Job.ID.Raw+1+uint32(i))
+			}
+		}
+	}
+	if parts == nil {
+		return records, nil
+	}
+	q := query.JobQuery
+	q.IDs = append(slices.Clone(q.IDs), parts...)
+	return c.s.cfg.Controller.Records(c.r.Context(), q)
 }
 
 // arraysLast puts the record that bears an array's id behind those of the array's
@@ -242,6 +265,9 @@ func (v *dbViewer) job(j *job.Job, a attempt) *wire.DBJob {
 	}
 	if j.ID.Task != job.NoTask {
 		v.info.Array.TaskID = wire.N(j.ID.Task)
+	}
+	if h := j.Het; h != nil {
+		v.info.Het = wire.DBJobHet{JobID: int64(h.Leader), JobOffset: wire.N(h.Offset)}
 	}
 	v.info.Array.Task = tasksText(v.jobs.s, j)
 	v.info.Array.Limits.Max.Running.Tasks = int64(v.jobs.s.TaskLimit(j))

@@ -339,21 +339,25 @@ func extend(s *job.Spec, b *option.Burst) {
 	}
 }
 
-// parseBurst reads the field "sbatchd" of a submission.
-func parseBurst(raw json.RawMessage) (*option.Burst, error) {
+// parseBurst reads the field "sbatchd" of a submission: one for each of n
+// components, or one for all; nil where nothing was asked for.
+func parseBurst(raw json.RawMessage, n int) ([]*option.Burst, error) {
+	list := make([]*option.Burst, n)
 	if len(raw) == 0 || string(raw) == "null" {
-		return nil, nil //nolint:nilnil // nothing was asked for
+		return list, nil
 	}
-	b := new(option.Burst)
-	if raw[0] == '[' { // one for each component
-		var list []option.Burst
-		if err := json.Unmarshal(raw, &list); err != nil || len(list) != 1 {
+	if raw[0] == '[' {
+		if err := json.Unmarshal(raw, &list); err != nil || len(list) != n {
 			return nil, &fault{errno.DataConvFailed, "Unable to read the sbatchd field", "#/sbatchd/"}
 		}
-		return &list[0], nil
+		return list, nil
 	}
+	b := new(option.Burst)
 	if err := json.Unmarshal(raw, b); err != nil {
 		return nil, &fault{errno.DataConvFailed, "Unable to read the sbatchd field: " + err.Error(), "#/sbatchd/"}
 	}
-	return b, nil
+	for i := range list {
+		list[i] = b
+	}
+	return list, nil
 }

@@ -70,6 +70,10 @@ func (v *viewer) job(j *job.Job) *wire.JobInfo {
 	if j.ID.Task != job.NoTask {
 		v.info.ArrayTaskID = wire.N(j.ID.Task)
 	}
+	if h := j.Het; h != nil {
+		v.info.HetJobID, v.info.HetJobOffset = wire.N(h.Leader), wire.N(h.Offset)
+		v.info.HetJobIDSet = fmt.Sprintf("%d-%d", h.Leader, int(h.Leader)+h.Count-1)
+	}
 	if j.Waiting() {
 		v.info.ArrayTaskString = tasksText(v.s, j)
 	}

@@ -144,7 +144,7 @@ func TestRefusals(t *testing.T) {
 		{"mounts", "POST", submit, `{"script":"#!/bin/sh\n","job":{"environment":["A=b"],"current_working_directory":"/"},"sbatchd":{"container":{"mounts":["/a:/b"]}}}`, alice, 422, 2036, "--container-mounts is not supported"},
 		{"bad extension", "POST", submit, `{"script":"#!/bin/sh\n","job":{"environment":["A=b"]},"sbatchd":7}`, alice, 500, 9202, "Unable to read the sbatchd field"},
 		{"container bundle", "POST", submit, submitting(`"container":"/x"`), alice, 500, 10000, "Batch job submission failed"},
-		{"several", "POST", submit, `{"script":"#!/bin/sh\n","jobs":[{},{}]}`, alice, 422, 2036, "Heterogeneous jobs are not supported"},
+		{"several", "POST", submit, `{"script":"#!/bin/sh\n","jobs":[{},{}]}`, alice, 422, 2127, "Batch job submission failed"},
 		{"kill without filter", "DELETE", "/slurm/v0.0.45/jobs", `{}`, alice, 422, 2173, "Invalid signal jobs request, at least one job id or filter is required."},
 		{"unknown URL", "GET", "/slurm/v0.0.45/nosuch", "", alice, 404, 0, "Unable to find requested URL endpoint."},
 		{"wrong method", "POST", "/slurm/v0.0.45/ping", "", alice, 404, 0, "Unable to find requested URL endpoint."},

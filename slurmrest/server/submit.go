@@ -25,14 +25,14 @@ func submitJob(c *call) {
 	if !c.read(&req) {
 		return
 	}
-	desc, kind := c.component(&req)
-	if desc == nil {
+	descs, kind := c.components(&req)
+	if descs == nil {
 		c.reply(nil)
 		return
 	}
-	in, err := c.submission(&req, desc)
+	in, err := c.submission(&req, descs)
 	if err == nil {
-		err = c.actAs(desc)
+		err = c.actAs(&descs[0])
 	}
 	if err != nil {
 		c.refuse(err, "Batch job submission failed", submitSource)
@@ -50,7 +50,7 @@ func submitJob(c *call) {
 		return
 	}
 	if why := condition(in, out); why != nil {
-		c.warn(kind+" submission resulted in non-zero return code: "+why.Error(), submitSource)
+		c.warn(kind+" submission resulted in non-zero return code: "+why.Error(), sourceOf(kind))
 		c.warn(why.Error(), submitSource)
 	}
 	message := ""
@@ -76,10 +76,18 @@ func appendResult(b []byte, id uint32, message string) []byte {
 	return append(b, '}', ',')
 }
 
-// component finds the one description of a submission. nil: the answer's
-// errors say what is wrong.
-func (c *call) component(req *wire.JobSubmitReq) (desc *wire.JobDescMsg, kind string) {
-	query := func(description string) (*wire.JobDescMsg, string) {
+// sourceOf is where Slurm finds what it says of a job's kind of submission.
+func sourceOf(kind string) string {
+	if kind == "HetJob" {
+		return "slurm_submit_batch_het_job()"
+	}
+	return submitSource
+}
+
+// components finds the descriptions of a submission, one for each component of a
+// heterogeneous job. nil: the answer's errors say what is wrong.
+func (c *call) components(req *wire.JobSubmitReq) (list []wire.JobDescMsg, kind string) {
+	query := func(description string) ([]wire.JobDescMsg, string) {
 		c.fail(errno.RESTInvalidQuery, description, "_job_post")
 		return nil, ""
 	}
@@ -90,27 +98,40 @@ func (c *call) component(req *wire.JobSubmitReq) (desc *wire.JobDescMsg, kind st
 	case req.Job != nil && len(req.Jobs) > 0:
 		return query(`Specify only one "job" or "jobs" fields but never both`)
 	case req.Job != nil:
-		return req.Job, "Job"
-	case len(req.Jobs) == 1:
-		return &req.Jobs[0], "HetJob"
-	case len(req.Jobs) > 1:
-		c.fail(errno.NotSupported, "Heterogeneous jobs are not supported", "slurm_submit_batch_het_job()")
-		return nil, ""
+		return []wire.JobDescMsg{*req.Job}, "Job"
+	case len(req.Jobs) > 0:
+		return req.Jobs, "HetJob"
 	}
 	return query(`Specifying either "job" or "jobs" fields are required to submit job`)
 }
 
-func (c *call) submission(req *wire.JobSubmitReq, desc *wire.JobDescMsg) (queue.Submission, error) {
-	b, err := parseBurst(req.Sbatchd)
+// submission translates the descriptions: the first is the job's own, the others
+// are its further components.
+func (c *call) submission(req *wire.JobSubmitReq, descs []wire.JobDescMsg) (queue.Submission, error) {
+	var in queue.Submission
+	burst, err := parseBurst(req.Sbatchd, len(descs))
 	if err != nil {
-		return queue.Submission{}, err
+		return in, err
 	}
-	for _, name := range []string{"container_type", "cores_per_socket", "memory_update_delay", "memory_update_margin"} {
-		if desc.Given(name) && c.v.Lacks("job_desc_msg", name) {
-			c.warn(fmt.Sprintf("Ignoring unknown field %q in DATA_PARSER_JOB_DESC_MSG", name), "#/job/"+name+"/")
+	requeue := c.s.cfg.Controller.Snapshot().Config.JobRequeue
+	for i := range descs {
+		desc := &descs[i]
+		for _, name := range []string{"container_type", "cores_per_socket", "memory_update_delay", "memory_update_margin"} {
+			if desc.Given(name) && c.v.Lacks("job_desc_msg", name) {
+				c.warn(fmt.Sprintf("Ignoring unknown field %q in DATA_PARSER_JOB_DESC_MSG", name), "#/job/"+name+"/")
+			}
+		}
+		one, err := describe(desc, req.Script, burst[i], requeue)
+		if err != nil {
+			return in, err
+		}
+		if i == 0 {
+			in = one
+		} else {
+			in.Parts = append(in.Parts, one)
 		}
 	}
-	return describe(desc, req.Script, b, c.s.cfg.Controller.Snapshot().Config.JobRequeue)
+	return in, nil
 }
 
 // actAs lets an administrator submit for another user and nobody else.

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"cmp"
+	"math"
 	"slices"
 
 	"github.com/gorilla/mux"
@@ -26,8 +28,10 @@ func parseTarget(text string) (target, bool) {
 // tasks that the job stands for.
 func (t target) match(j *job.Job) bool {
 	switch {
+	case t.Part != job.AllParts:
+		return j.Het != nil && j.Het.Leader == t.ID && j.Het.Offset == t.Part
 	case t.Tasks.Len() == 0:
-		return j.ID.Raw == t.ID || j.ID.Array == t.ID
+		return j.ID.Raw == t.ID || j.ID.Array == t.ID || j.Het != nil && j.Het.Leader == t.ID
 	case j.ID.Array != t.ID:
 		return false
 	case j.Tasks.Len() > 0:
@@ -39,9 +43,19 @@ func (t target) match(j *job.Job) bool {
 // find lists the jobs that a target means.
 func (t target) find(s *state.State) []*job.Job {
 	if j, ok := s.Job(t.ID); ok && t.Tasks.Len() == 0 && j.ID.Array != t.ID {
-		return []*job.Job{j}
+		list := append([]*job.Job{j}, slices.Collect(s.Parts(j))...)
+		return slices.DeleteFunc(list, func(j *job.Job) bool { return !t.match(j) })
 	}
-	return slices.DeleteFunc(slices.Collect(s.Array(t.ID)), func(j *job.Job) bool { return !t.match(j) })
+	list := slices.DeleteFunc(slices.Collect(s.Array(t.ID)), func(j *job.Job) bool { return !t.match(j) })
+	// As in Slurm: first the record with the array's id, then the youngest.
+	age := func(j *job.Job) int64 {
+		if j.ID.Raw == t.ID {
+			return math.MaxInt64
+		}
+		return int64(j.ID.Raw)
+	}
+	slices.SortFunc(list, func(a, b *job.Job) int { return cmp.Compare(age(b), age(a)) })
+	return list
 }
 
 // target reads the job id of the path; where it is none the answer is given.
