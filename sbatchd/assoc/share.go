@@ -44,21 +44,20 @@ func (b *Book) Shares(cluster string, used func(*Assoc) float64) []Share {
 		s := &Share{Assoc: a}
 		if a.User != "" {
 			s.Usage = used(a)
+			t.users++
 		}
 		t.list = append(t.list, s)
 		t.children[a.Parent] = append(t.children[a.Parent], s)
 	}
+	t.left, t.place = t.users, t.users
 	for _, s := range t.children[0] {
 		s.NormUsage, s.Effective = 1, 1
 		t.sum(s)
 		t.stand(s, s.Usage)
-		t.rank(s)
+		t.rank(t.children[s.Assoc.ID], false)
 	}
 	out := make([]Share, len(t.list))
 	for i, s := range t.list {
-		if s.Assoc.User != "" {
-			s.Factor = float64(t.users-s.rank()) / float64(t.users)
-		}
 		out[i] = *s
 	}
 	return out
@@ -68,10 +67,9 @@ type fairTree struct {
 	list     []*Share
 	children map[ID][]*Share
 	users    int
+	left     int // users without a place
+	place    int // the last one given, counted from the best
 }
-
-// rank is kept in Factor until the number of users is known.
-func (s *Share) rank() int { return int(s.Factor) }
 
 // sum adds up usage from the leaves.
 func (t *fairTree) sum(s *Share) {
@@ -108,22 +106,26 @@ func (t *fairTree) stand(p *Share, total float64) {
 	}
 }
 
-// rank walks the tree, the best served last: users get their place in that order,
-// equals the same one.
-func (t *fairTree) rank(p *Share) {
-	list := slices.Clone(t.children[p.Assoc.ID])
+// rank walks the tree, the best served last. Users get their place in that order;
+// equals share one, and accounts that are equals are walked as one.
+func (t *fairTree) rank(siblings []*Share, tied bool) {
+	list := slices.Clone(siblings)
 	slices.SortStableFunc(list, func(x, y *Share) int { return cmp.Compare(y.Level, x.Level) })
-	place, last := t.users, math.NaN()
-	for _, c := range list {
-		if c.Assoc.User == "" {
-			t.rank(c)
-			last = math.NaN()
+	for i := 0; i < len(list); i++ {
+		c := list[i]
+		tied = tied && i == 0 || i > 0 && list[i-1].Level == c.Level
+		if c.Assoc.User != "" {
+			if !tied {
+				t.place = t.left
+			}
+			c.Factor = float64(t.place) / float64(t.users)
+			t.left--
 			continue
 		}
-		if c.Level != last {
-			place, last = t.users, c.Level
+		below := slices.Clone(t.children[c.Assoc.ID])
+		for ; i+1 < len(list) && list[i+1].Level == c.Level && list[i+1].Assoc.User == ""; i++ {
+			below = append(below, t.children[list[i+1].Assoc.ID]...)
 		}
-		c.Factor = float64(place)
-		t.users++
+		t.rank(below, tied)
 	}
 }

@@ -38,7 +38,9 @@ func (q *Queue) Schedule(ctx context.Context) error {
 }
 
 func (q *Queue) pass(ctx context.Context, s *state.State) error {
+	start := time.Now()
 	d := scheduler.Plan(s, q.now())
+	q.stats.pass(s.PendingCount(), time.Since(start))
 	if len(d.Starts)+len(d.Reasons)+len(d.Depends)+len(d.Dead) == 0 {
 		return nil
 	}

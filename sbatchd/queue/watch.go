@@ -45,6 +45,8 @@ func (w *watchers) notify() {
 // Stats count what the owner did; all are totals since start.
 type Stats struct {
 	commits, commands, nanos atomic.Int64
+	// Passes of the scheduler: their number, nanoseconds and pending jobs.
+	passes, passLast, passMax, passSum, passDepth atomic.Int64
 }
 
 func (s *Stats) commit(n int, d time.Duration) {
@@ -53,11 +55,24 @@ func (s *Stats) commit(n int, d time.Duration) {
 	s.nanos.Add(int64(d))
 }
 
+func (s *Stats) pass(pending int, d time.Duration) {
+	s.passes.Add(1)
+	s.passLast.Store(int64(d))
+	s.passSum.Add(int64(d))
+	s.passDepth.Add(int64(pending))
+	if int64(d) > s.passMax.Load() { // there is one scheduler
+		s.passMax.Store(int64(d))
+	}
+}
+
 // Counters are the totals of Stats.
 type Counters struct {
 	Commits, Commands int64
 	CommitTime        time.Duration
 	Inbox             int
+	// Passes of the scheduler; PassDepth sums up the jobs that were pending.
+	Passes, PassDepth          int64
+	PassLast, PassMax, PassSum time.Duration
 }
 
 // Counters reads the totals.
@@ -65,5 +80,7 @@ func (q *Queue) Counters() Counters {
 	return Counters{
 		Commits: q.stats.commits.Load(), Commands: q.stats.commands.Load(),
 		CommitTime: time.Duration(q.stats.nanos.Load()), Inbox: len(q.inbox),
+		Passes: q.stats.passes.Load(), PassDepth: q.stats.passDepth.Load(),
+		PassLast: time.Duration(q.stats.passLast.Load()), PassMax: time.Duration(q.stats.passMax.Load()), PassSum: time.Duration(q.stats.passSum.Load()),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sbatchd/sbatchd/sbatchd/job"
+	"github.com/sbatchd/sbatchd/sbatchd/queue"
 	"github.com/sbatchd/sbatchd/slurmrest/auth"
 	"github.com/sbatchd/sbatchd/slurmrest/errno"
 	"github.com/sbatchd/sbatchd/slurmrest/wire"
@@ -43,10 +44,11 @@ func getDiag(c *call) {
 	now := wire.N(c.s.cfg.Now().Unix())
 	counters := c.s.cfg.Controller.Counters()
 	m := wire.StatsMsg{
-		ReqTime: now, ReqTimeStart: wire.N(c.s.started.Unix()), JobStatesTS: now, BFWhenLastCycle: now,
+		ReqTime: now, ReqTimeStart: wire.N(c.s.started.Unix()), JobStatesTS: now, BFWhenLastCycle: zero,
 		ServerThreadCount: 1, AgentQueueSize: int64(counters.Inbox),
 		JobsSubmitted: int64(s.NextJobID) - int64(max(1, s.Config.FirstJobID)), ScheduleQueueLength: int64(s.PendingCount()),
 	}
+	schedules(&m, counters, c.s.cfg.Now().Sub(c.s.started))
 	for j := range s.Jobs() {
 		if !j.Start.IsZero() {
 			m.JobsStarted++
@@ -67,6 +69,19 @@ func getDiag(c *call) {
 	c.reply(func(b []byte) []byte {
 		return append(c.record(append(b, `"statistics":`...), "stats_msg", &m), ',')
 	})
+}
+
+// schedules fills in the scheduler's passes; there is one kind of them, so that
+// nothing is backfilled apart. Times are in microseconds.
+func schedules(m *wire.StatsMsg, n queue.Counters, up time.Duration) {
+	m.ScheduleCycleLast, m.ScheduleCycleMax, m.ScheduleCycleSum = n.PassLast.Microseconds(), n.PassMax.Microseconds(), n.PassSum.Microseconds()
+	m.ScheduleCycleTotal, m.ScheduleCycleDepth, m.ScheduleExit.EndJobQueue = n.Passes, n.PassDepth, n.Passes
+	if n.Passes > 0 {
+		m.ScheduleCycleMean, m.ScheduleCycleMeanDepth = m.ScheduleCycleSum/n.Passes, n.PassDepth/n.Passes
+	}
+	if minutes := int64(up.Minutes()); minutes > 0 {
+		m.ScheduleCyclePerMinute = n.Passes / minutes
+	}
 }
 
 // getLicenses answers GET /licenses: there are none.
