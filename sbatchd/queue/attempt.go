@@ -85,7 +85,7 @@ func (q *Queue) StepStarted(ctx context.Context, a job.Attempt, s job.Step) erro
 		}
 		s.Start = w.Now
 		if len(j.Run.Nodes) > 0 && s.CPUs == 0 {
-			s.CPUs = min(max(s.Tasks*max(1, j.Spec.CPUsPerTask), 1), j.Run.Nodes[0].CPUs)
+			s.CPUs = j.Run.Nodes[0].CPUs // all there are, as Slurm without --exact
 		}
 		return w.emit(state.StepChanged{Attempt: a, Step: s})
 	})
@@ -144,7 +144,7 @@ func (w *work) lost(j *job.Job, e *state.JobEnded, final job.State) {
 		e.Detail = fmt.Sprintf("reclaimed %d times, --max-restarts=%d", j.Reclaims+1, limit)
 	}
 	if !e.Requeue && final == job.NodeFail {
-		e.Reason = job.ReasonNodeDown
+		e.Reason, e.ExitCode = job.ReasonNodeDown, job.ExitCode{Status: 1} // what workflow engines look for
 	}
 }
 

@@ -315,7 +315,10 @@ func TestNoRequeueEndsNodeFail(t *testing.T) {
 	h.run(id)
 	n, _ := h.Snapshot().Node("spot-1")
 	h.must(h.InstanceGone(t.Context(), n.Instance, "vanished"))
-	h.until(id, "NODE_FAIL", func(j *job.Job) bool { return j.State == job.NodeFail && j.Flags == 0 })
+	j := h.until(id, "NODE_FAIL", func(j *job.Job) bool { return j.State == job.NodeFail && j.Flags == 0 })
+	if j.ExitCode.String() != "1:0" { // O-33
+		t.Errorf("exit code %s", j.ExitCode)
+	}
 }
 
 func TestNoCapacityGoesBackToTheQueue(t *testing.T) {
