@@ -24,7 +24,7 @@ var site struct {
 }
 
 const pools = "ProviderName=here Type=local Trust=own\n" +
-	"PoolName=p Provider=here CPUs=16 RealMemory=8000 MinNodes=1 MaxNodes=1 Runtime=process Workdir=shared\n"
+	"PoolName=p Provider=here CPUs=16 RealMemory=8000 MaxNodes=1 Runtime=process Workdir=shared\n"
 
 func TestMain(m *testing.M) {
 	if os.Getuid() != 0 {
@@ -54,13 +54,14 @@ func serve(m *testing.M) (status int, err error) {
 		return 1, err
 	}
 	site.ctl, err = site.rig.Controller(ctx, rig.Config{
-		Slurm: "MaxArraySize=1001\nDefMemPerCPU=100\nPartitionName=main Pools=p Default=YES DefaultTime=10 MaxTime=1-0\n",
+		Slurm: "MaxArraySize=1001\nSuspendTime=600\nDefMemPerCPU=100\nPartitionName=main Pools=p Default=YES DefaultTime=10 MaxTime=1-0\n",
 		Pools: pools,
 	})
 	if err != nil {
 		return 1, err
 	}
-	return m.Run(), nil
+	status = m.Run()
+	return status, site.ctl.GiveBack(context.Background(), time.Minute)
 }
 
 // desk is a user's folder, and the shell in it.
@@ -73,8 +74,10 @@ type desk struct {
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	name := strings.ReplaceAll(t.Name(), "/", "_")
-	d := &desk{t: t, dir: filepath.Join(site.user.Home, name), env: []string{"USER=" + site.user.Name, "LOGNAME=" + site.user.Name}}
+	// The folder is the home too: it is all of the user's files that the node shares.
+	d := &desk{t: t, dir: filepath.Join(site.user.Home, name)}
 	d.sh("mkdir -p " + d.dir)
+	d.env = []string{"HOME=" + d.dir}
 	return d
 }
 
@@ -110,6 +113,20 @@ func (d *desk) sh(line string) string {
 		d.t.Fatalf("%s: %v", line, result)
 	}
 	return result.Stdout
+}
+
+// account gives the user an account, which an administrator must do.
+func (d *desk) account(name string) {
+	d.t.Helper()
+	for _, call := range [][]string{
+		{"sacctmgr", "-i", "add", "account", name},
+		{"sacctmgr", "-i", "add", "user", site.user.Name, "account=" + name},
+	} {
+		result, err := site.ctl.As(d.t.Context(), rig.Cmd{User: site.rig.Admin()}, call...)
+		if err != nil || result.Code != 0 {
+			d.t.Fatalf("%v: %v %v", call, result, err)
+		}
+	}
 }
 
 // match wants the answer to match a client's own regular expression, and

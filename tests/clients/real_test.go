@@ -20,8 +20,9 @@ func installed(t *testing.T, path string) {
 func TestSnakemake7(t *testing.T) {
 	needs(t, "snakemake")
 	d := newDesk(t)
-	d.file("Snakefile", "rule all:\n    input: 'out.txt'\nrule make:\n    output: 'out.txt'\n    resources: runtime=5, mem_mb=200, slurm_account='lab'\n    shell: 'echo made by $SLURM_JOB_ID > {output}'\n")
-	d.sh("snakemake --slurm -j1 --max-status-checks-per-second 1 --latency-wait 20 --default-resources slurm_partition=main 2>&1")
+	d.account("lab")
+	d.file("Snakefile", "rule all:\n    input: 'out.txt'\nrule make:\n    output: 'out.txt'\n    resources: runtime=5, mem_mb=600, slurm_account='lab'\n    shell: 'echo made by $SLURM_JOB_ID > {output}'\n")
+	d.sh("snakemake --slurm -j1 --max-status-checks-per-second 1 --latency-wait 20 --default-resources slurm_partition=main 2>&1 || { cat .snakemake/slurm_logs/*/*.log; false; }")
 	d.match(`^made by (\d+)\n$`, d.text("out.txt"))
 }
 
@@ -32,7 +33,7 @@ func TestSnakemakeCluster(t *testing.T) {
 	d.file("Snakefile", "rule all:\n    input: expand('{n}.txt', n=[1, 2])\nrule make:\n    output: '{n}.txt'\n    threads: 1\n    shell: 'echo {wildcards.n} > {output}'\n")
 	d.file("status.sh", "#!/bin/sh\ncase $(sacct -j $1 --format State --noheader | head -1) in *COMPLETED*) echo success;; *RUNNING*|*PENDING*|'') echo running;; *) echo failed;; esac\n")
 	d.sh("chmod +x status.sh")
-	d.sh(`snakemake --cluster "sbatch --parsable -c {threads} --mem=100" --cluster-status ./status.sh --cluster-cancel scancel -j2 --latency-wait 20 2>&1`)
+	d.sh(`snakemake --cluster "sbatch --parsable -c {threads} --mem=600" --cluster-status ./status.sh --cluster-cancel scancel -j2 --latency-wait 20 2>&1`)
 	if got := d.sh("cat 1.txt 2.txt"); got != "1\n2\n" {
 		t.Errorf("results %q", got)
 	}
@@ -43,8 +44,8 @@ func TestToilCWL(t *testing.T) {
 	needs(t, "toil-cwl-runner")
 	d := newDesk(t)
 	d.file("x.cwl", "cwlVersion: v1.2\nclass: CommandLineTool\nbaseCommand: [echo, made by toil]\ninputs: []\noutputs:\n  out:\n    type: stdout\nstdout: out.txt\n"+
-		"requirements:\n  ResourceRequirement:\n    coresMin: 1\n    ramMin: 100\n")
-	d.sh("toil-cwl-runner --batchSystem slurm --jobStore " + d.dir + "/js --disableCaching --bypass-file-store --defaultMemory 200M --outdir " + d.dir + " x.cwl 2>&1")
+		"requirements:\n  ResourceRequirement:\n    coresMin: 1\n    ramMin: 600\n")
+	d.sh("toil-cwl-runner --batchSystem slurm --jobStore " + d.dir + "/js --disableCaching --defaultMemory 600M --outdir " + d.dir + " x.cwl 2>&1")
 	if got := d.text("out.txt"); got != "made by toil\n" {
 		t.Errorf("out.txt %q", got)
 	}
