@@ -18,7 +18,7 @@ type outcome struct {
 	session.Session
 	real, ours string // transcripts
 	ran        bool
-	again      bool   // they differed at first, and were equal when run again
+	again      bool // they differed at first, and were equal when run again
 }
 
 func (o *outcome) equal() bool { return o.real == o.ours }

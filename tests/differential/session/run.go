@@ -87,8 +87,8 @@ func (r *run) clean(ctx context.Context) {
 	os.RemoveAll(r.site.Host(r.dir)) //nolint:errcheck // it goes with the site
 }
 
-func (r *run) step(ctx context.Context, s Step) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, stepTimeout, fmt.Errorf("it did not end in %s", stepTimeout))
+func (r *run) step(whole context.Context, s Step) error {
+	ctx, cancel := context.WithTimeoutCause(whole, stepTimeout, fmt.Errorf("it did not end in %s", stepTimeout))
 	defer cancel()
 	var a Answer
 	var err error
@@ -111,7 +111,7 @@ func (r *run) step(ctx context.Context, s Step) error {
 	case Wait:
 		a, err = r.wait(ctx, r.fill(s.Text))
 	}
-	if err != nil {
+	if err := errors.Join(whole.Err(), err); err != nil {
 		return err
 	}
 	r.tell(s, a)
