@@ -14,7 +14,7 @@ E2ETIME  ?= 22m
 COMMANDS := sbatch squeue scancel sinfo scontrol sacct srun salloc sacctmgr sstat sdiag sprio sshare sreport strigger sattach sbcast scrontab seff
 LINKS    := $(foreach c,$(COMMANDS),$(if $(wildcard slurmrest/cli/$(c).go),$(c))) sburst
 
-.PHONY: help build unit e2e test test-all lint generate golden sim differential bench demo live install clean setup-build setup-e2e payload
+.PHONY: help build unit e2e test test-all lint generate golden slinky sim differential bench demo live install clean setup-build setup-e2e payload
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,7 +47,7 @@ e2e: setup-e2e build ## end-to-end tests: real containerd, registry, S3 and SSH 
 test: setup-e2e build ## what CI runs: unit, then e2e, then the counts
 	@$(COUNT) unit: -race -timeout $(UNITTIME) ./... -- e2e: -tags e2e -count=1 -timeout $(E2ETIME) ./tests/e2e/...
 
-test-all: test lint sim differential bench ## test, lint and the heavy oracles
+test-all: test lint slinky sim differential bench ## test, lint and the heavy oracles
 
 lint: ## golangci-lint, gofmt, go vet
 	@$(SETUP) lint
@@ -60,6 +60,11 @@ generate: ## write again what is generated
 
 golden: ## the sessions of tests/golden, text for text
 	@if [ -d tests/golden ]; then $(COUNT) golden: -count=1 ./tests/golden/...; else echo 'golden: no sessions yet: the commands are held by the tests beside them (make unit)'; fi
+
+slinky: setup-e2e build ## a Go client of others (SlinkyProject/slurm-client) against a real sbatchd
+	@if (cd tests/slinky && $(GO) mod download github.com/SlinkyProject/slurm-client); \
+	then $(COUNT) slinky: -C tests/slinky -count=1 ./...; \
+	else echo 'slinky: skipped: github.com/SlinkyProject/slurm-client can not be downloaded'; fi
 
 sim: ## the whole system on fake time
 	@if [ -d tests/sim ]; then $(COUNT) sim: -count=1 ./tests/sim/...; else echo 'sim: no simulation yet: fake time is used by the tests beside the code (make unit)'; fi

@@ -33,6 +33,7 @@ type call struct {
 	sparse   bool
 	mime     string // of the answer
 	yaml     bool
+	scratch  []byte // one record in the newest version
 	errors   []wire.Error
 	warnings []wire.Warning
 }
@@ -171,7 +172,8 @@ func (c *call) record(b []byte, schema string, v wire.Value) []byte {
 	case c.v.Newest():
 		return wire.Append(b, v)
 	}
-	return c.v.Rewrite(b, wire.Append(nil, v), schema)
+	c.scratch = wire.Append(c.scratch[:0], v)
+	return c.v.Rewrite(b, c.scratch, schema)
 }
 
 // list answers 200 with a list of records, written as they come: an answer of any

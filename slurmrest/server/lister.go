@@ -8,6 +8,7 @@ type lister struct {
 	key, schema string
 	n           int    // records so far
 	json        []byte // one record, to make YAML of
+	elements    wire.YAMLWriter
 }
 
 func (l *lister) open(b []byte) []byte {
@@ -29,7 +30,7 @@ func (l *lister) record(b []byte, v wire.Value) []byte {
 		b = wire.AppendYAMLKey(b, l.key, false)
 	}
 	l.json = l.call.record(l.json[:0], l.schema, v)
-	return wire.AppendYAMLElement(b, l.json)
+	return l.elements.Element(b, l.json)
 }
 
 // close appends what follows the list: tail's members and the envelope.

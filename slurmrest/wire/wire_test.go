@@ -337,21 +337,6 @@ func TestStringsStayJSON(t *testing.T) {
 	}
 }
 
-func FuzzRead(f *testing.F) {
-	f.Add([]byte(`{"script":"#!/bin/sh","job":{"name":"x","tasks":1,"time_limit":{"set":true,"number":1}}}`))
-	f.Add([]byte(`{"jobs":[{"environment":{"A":"b"}},null],"sbatchd":[1,"\ud800"]}`))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		var req wire.JobSubmitReq
-		_, err := wire.Read(body, &req)
-		if (err == nil) != (json.Valid(body) || len(bytes.Trim(body, " \t\r\n")) == 0) {
-			t.Fatalf("%q: %v, encoding/json says %v", body, err, json.Valid(body))
-		}
-		if err == nil && !json.Valid(wire.Append(nil, &req)) {
-			t.Fatalf("%q: written as what is not JSON", body)
-		}
-	})
-}
-
 func BenchmarkAppendJob(b *testing.B) {
 	j := wire.JobInfo{JobID: 7, Name: "train", JobState: []string{"RUNNING"}, UserName: "alice", StandardOutput: "/home/alice/slurm-7.out"}
 	var buf []byte

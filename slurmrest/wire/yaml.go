@@ -2,8 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -25,7 +23,7 @@ func AppendYAML(b, json []byte) []byte {
 
 // AppendYAMLMembers appends the members of a JSON object at the outermost level.
 func AppendYAMLMembers(b, json []byte) []byte {
-	w := yamlWriter{d: decoder{data: json}, b: b}
+	w := YAMLWriter{d: decoder{data: json}, b: b}
 	w.d.peek()
 	w.d.enter()
 	w.members(0)
@@ -42,21 +40,23 @@ func AppendYAMLKey(b []byte, key string, empty bool) []byte {
 	return append(b, '\n')
 }
 
-// AppendYAMLElement appends one element of such a list.
-func AppendYAMLElement(b, json []byte) []byte {
-	w := yamlWriter{d: decoder{data: json}, b: append(b, '-')}
-	w.value(1, 1)
-	return w.b
-}
-
-type yamlWriter struct {
+// YAMLWriter appends elements of such a list; the zero value is ready for use.
+type YAMLWriter struct {
 	d decoder
 	b []byte
 }
 
+// Element appends one element, whose JSON it is given, to b.
+func (w *YAMLWriter) Element(b, json []byte) []byte {
+	w.d = decoder{data: json, path: w.d.path[:0], count: w.d.count[:0]}
+	w.b = append(b, '-')
+	w.value(1, 1)
+	return w.b
+}
+
 // value appends the next value behind a key or a dash. Members of an object are
 // indented by inside levels, elements of a list by list levels.
-func (w *yamlWriter) value(inside, list int) {
+func (w *YAMLWriter) value(inside, list int) {
 	w.b = append(w.b, ' ')
 	switch w.d.peek() {
 	case '{':
@@ -82,7 +82,7 @@ func (w *yamlWriter) value(inside, list int) {
 		}
 		return
 	case '"':
-		w.b = appendYAMLText(append(w.b, "!!str"...), string(w.d.text()))
+		w.b = appendYAMLText(append(w.b, "!!str"...), w.d.text())
 	case 't':
 		w.d.word("true")
 		w.b = append(w.b, "!!bool true"...)
@@ -98,21 +98,21 @@ func (w *yamlWriter) value(inside, list int) {
 	w.b = append(w.b, '\n')
 }
 
-func (w *yamlWriter) members(level int) {
+func (w *YAMLWriter) members(level int) {
 	for w.d.member() {
 		w.indent(level)
-		w.b = append(appendYAMLText(append(w.b, "!!str"...), string(w.d.key)), ':')
+		w.b = append(appendYAMLText(append(w.b, "!!str"...), w.d.key), ':')
 		w.value(level+1, level)
 	}
 }
 
-func (w *yamlWriter) indent(level int) {
+func (w *YAMLWriter) indent(level int) {
 	for range level {
 		w.b = append(w.b, "  "...)
 	}
 }
 
-func (w *yamlWriter) number(text []byte) {
+func (w *YAMLWriter) number(text []byte) {
 	if !bytes.ContainsAny(text, ".eE") {
 		w.b = append(append(w.b, "!!int "...), text...)
 		return
@@ -122,15 +122,17 @@ func (w *yamlWriter) number(text []byte) {
 
 // appendYAMLText appends a text, quoted where it would not be read as itself;
 // the empty one is nothing.
-func appendYAMLText(b []byte, s string) []byte {
+func appendYAMLText(b, s []byte) []byte {
 	switch {
-	case s == "":
+	case len(s) == 0:
 		return b
 	case plainYAML(s):
 		return append(append(b, ' '), s...)
 	}
 	b = append(b, ' ', '"')
-	for _, r := range s {
+	for len(s) > 0 {
+		r, size := utf8.DecodeRune(s)
+		s = s[size:]
 		switch {
 		case r == '"' || r == '\\':
 			b = append(b, '\\', byte(r))
@@ -150,23 +152,31 @@ func appendYAMLText(b []byte, s string) []byte {
 }
 
 // plainYAML reports whether a text is the same string without quotes.
-func plainYAML(s string) bool {
-	if strings.ContainsAny(s[:1], "-?:,[]{}#&*!|>'\"%@` ") || s[len(s)-1] == ' ' || s[len(s)-1] == ':' {
+func plainYAML(s []byte) bool {
+	if bytes.IndexByte([]byte("-?:,[]{}#&*!|>'\"%@` "), s[0]) >= 0 || s[len(s)-1] == ' ' || s[len(s)-1] == ':' {
 		return false
 	}
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
+	for i, c := range s {
+		if c < ' ' || c > '~' || c == ':' && s[i+1] == ' ' || c == '#' && s[i-1] == ' ' {
 			return false
 		}
 	}
-	return !strings.Contains(s, ": ") && !strings.Contains(s, " #") && !yamlWord(s)
+	return !yamlWord(s)
 }
 
 // yamlWord reports whether a reader that ignores tags would take the text for a
 // number, a boolean or null.
-func yamlWord(s string) bool {
-	if _, err := strconv.ParseFloat(s, 64); err == nil || strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0o") {
-		return true
+func yamlWord(s []byte) bool {
+	const longest = 30 // of what reads as a number
+	if c := s[0]; c >= '0' && c <= '9' || c == '.' || c == '+' || c == '~' {
+		return len(s) <= longest
 	}
-	return slices.Contains([]string{"~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".inf", ".nan"}, strings.ToLower(s))
+	switch len(s) {
+	case 1, 2, 3, 4, 5, 8:
+		switch strings.ToLower(string(s)) {
+		case "null", "true", "false", "yes", "no", "on", "off", "y", "n", "inf", "nan", "infinity":
+			return true
+		}
+	}
+	return false
 }

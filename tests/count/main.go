@@ -76,11 +76,20 @@ func parseGroups(args []string) ([]group, error) {
 	return groups, nil
 }
 
+// argv is the command line of go. -C, which another module needs, comes first.
+func (g group) argv() []string {
+	argv, rest := []string{"test"}, g.args
+	if len(rest) > 1 && rest[0] == "-C" {
+		argv, rest = append(argv, rest[:2]...), rest[2:]
+	}
+	return append(append(argv, "-json"), rest...)
+}
+
 // test runs go test and feeds r. The error says that go test itself could not
 // be run; failed tests are in r.
 func (g group) test(ctx context.Context, r *report, stderr io.Writer) error {
 	fmt.Fprintf(r.out, "== %s: go test %s\n", g.name, strings.Join(g.args, " "))
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, g.args...)...)
+	cmd := exec.CommandContext(ctx, "go", g.argv()...)
 	cmd.Stderr = stderr
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
