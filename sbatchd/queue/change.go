@@ -43,7 +43,7 @@ func (q *Queue) Signal(ctx context.Context, who auth.Identity, ref job.Ref, sent
 	})
 	if refused, ok := errors.AsType[TaskErrors](err); ok {
 		refused = slices.DeleteFunc(refused, func(e TaskError) bool {
-			return done && (errors.Is(e.Err, errno.AlreadyDone) || errors.Is(e.Err, errno.TransitionStateNoUpdate))
+			return done && (errors.Is(e.Err, errno.AlreadyDone) || errors.Is(e.Err, errno.InvalidJobID) || errors.Is(e.Err, errno.TransitionStateNoUpdate))
 		})
 		if len(refused) == 0 {
 			return nil
@@ -58,7 +58,7 @@ const sigKill = 9
 func (w *work) signal(j *job.Job, sent job.Sent) error {
 	switch {
 	case j.State.Final():
-		return errno.AlreadyDone
+		return errno.InvalidJobID // so Slurm calls a job that is over, except to a cancel
 	case j.State == job.Pending, j.Flags.Has(job.Completing):
 		return errno.TransitionStateNoUpdate
 	}
@@ -294,7 +294,11 @@ func (w *work) changeSpec(who auth.Identity, j *job.Job, s *job.Spec, c Change, 
 	if !pendingOnly {
 		return nil
 	}
-	if j.State != job.Pending {
+	switch {
+	case j.State == job.Pending:
+	case c.NodesMin != nil || c.NodesMax != nil:
+		return errno.NotSupported // a job that runs is not resized
+	default:
 		return errno.JobNotPending
 	}
 	set(&s.Partitions, c.Partition)

@@ -132,9 +132,12 @@ func (e JobCleared) apply(t *tx) error {
 	if r.Ended.IsZero() {
 		r.Ended = e.At
 	}
-	requeued := j.Flags.Has(job.Requeued)
+	requeued, hold := j.Flags.Has(job.Requeued), j.Stop != nil && j.Stop.Hold
 	j.Flags, j.Stop = 0, nil
 	if requeued {
+		if hold {
+			j.Detail = requeuedHeld
+		}
 		if !r.Ordered.IsZero() {
 			j.Restarts++
 		}
@@ -182,6 +185,9 @@ func (e JobEndedPending) apply(t *tx) error {
 	return t.putJob(j)
 }
 
+// requeuedHeld is what Slurm shows in the place of the reason.
+const requeuedHeld = "job requeued in held state"
+
 // JobRequeuedFinal tells that a finished job goes back to the queue.
 type JobRequeuedFinal struct {
 	ID    uint32
@@ -206,7 +212,7 @@ func (e JobRequeuedFinal) apply(t *tx) error {
 		j.Priority, j.Reason = 0, job.ReasonHeldUser
 	}
 	if e.Hold {
-		j.Detail = "job requeued in held state"
+		j.Detail = requeuedHeld
 	}
 	return t.putJob(j)
 }

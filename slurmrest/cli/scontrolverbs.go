@@ -8,6 +8,7 @@ import (
 
 	"github.com/sbatchd/sbatchd/slurmrest/client"
 	"github.com/sbatchd/sbatchd/slurmrest/errno"
+	"github.com/sbatchd/sbatchd/slurmrest/format"
 	"github.com/sbatchd/sbatchd/slurmrest/option"
 )
 
@@ -179,8 +180,16 @@ func errNumStr(_ context.Context, s *scontrolRun, args []string) error {
 func unsupportedVerb(name string) func(context.Context, *scontrolRun, []string) error {
 	return func(ctx context.Context, s *scontrolRun, args []string) error {
 		return s.each(ctx, args, "", func(c *client.Client, id string) error {
-			if _, err := c.Job(ctx, id); err != nil {
+			resp, err := c.Job(ctx, id)
+			switch {
+			case err != nil:
 				return err
+			case len(resp.Jobs) == 0:
+				return errno.InvalidJobID
+			case format.Finished(resp.Jobs[0].JobState):
+				return errno.AlreadyDone
+			case format.BaseState(resp.Jobs[0].JobState).Name == "PENDING":
+				return errno.JobPending
 			}
 			return fmt.Errorf("%s: %w", name, errno.NotSupported)
 		})

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -245,8 +246,8 @@ func (v *dbViewer) job(j *job.Job, a attempt) *wire.DBJob {
 		Required:    wire.DBJobRequired{CPUs: int64(size.cpus)},
 		Reservation: wire.DBJobReservation{Name: s.Reservation, Requested: s.Reservation}, RestartCnt: int64(a.restart),
 		State: wire.DBJobState{Current: []string{state}, Reason: j.Reason.String()}, SubmitLine: s.SubmitLine,
-		Stderr: s.Error, Stdin: s.Input, Stdout: s.Output,
-		StderrExpanded: expand(s.Error, j), StdinExpanded: expand(s.Input, j), StdoutExpanded: expand(s.Output, j),
+		Stderr: s.Error, Stdin: cmp.Or(s.Input, "/dev/null"), Stdout: s.Output,
+		StderrExpanded: expand(s.Error, j), StdinExpanded: cmp.Or(expand(s.Input, j), "/dev/null"), StdoutExpanded: expand(s.Output, j),
 		Time: wire.DBJobTime{
 			Elapsed: int64(v.elapsed(start, end).Seconds()), Eligible: seconds(j.Eligible), End: seconds(end), Limit: minutes(s.TimeLimit),
 			Start: seconds(start), Submission: seconds(j.Submit),
