@@ -92,6 +92,9 @@ GresTypes=gpu
 	if !strings.Contains(c.cfg.Slurm, "AccountingStorageType=") {
 		slurm += "AccountingStorageType=accounting_storage/sqlite\n"
 	}
+	if strings.Contains(c.cfg.Slurm, "SlurmctldHost=") {
+		slurm = strings.Replace(slurm, "SlurmctldHost=localhost\n", "", 1)
+	}
 	if !strings.Contains(c.cfg.Slurm, "CheckpointStore=") {
 		slurm += "CheckpointStore=file://" + r.Path("store") + "\n"
 	}

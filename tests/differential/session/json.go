@@ -63,6 +63,9 @@ func calm(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, value := range v {
+			if plugin, ok := value.(map[string]any); ok && key == "plugin" && plugin["name"] != nil {
+				plugin["name"] = still(plugin["name"]) // the server's name for itself
+			}
 			if volatile[key] {
 				value = still(value)
 			}

@@ -16,7 +16,8 @@ import (
 //  3. A run time below ten seconds (0:03, 00:00:03) becomes 0:0s.
 //  4. The process in AllocNode:Sid= and of srun's messages becomes PID.
 //  5. The release in a version line becomes VERSION.
-//  6. In JSON, keys are sorted, and the values of volatile keys become 0.
+//  6. In JSON, keys are sorted, the values of volatile keys become 0 or *, and so does
+//     the server's name for itself in meta.plugin.
 var rules = []struct {
 	find *regexp.Regexp
 	with string

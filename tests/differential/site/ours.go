@@ -19,7 +19,8 @@ import (
 
 // layout is the part of slurm.conf that shapes answers: that of the layout
 // "sessions" of tests/setup/real-slurm.sh, and both must be changed together.
-const layout = `SelectType=select/cons_tres
+const layout = `SlurmctldHost=login01(127.0.0.1)
+SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 DefMemPerCPU=100
 MaxJobCount=200000
