@@ -14,7 +14,7 @@ E2ETIME  ?= 22m
 COMMANDS := sbatch squeue scancel sinfo scontrol sacct srun salloc sacctmgr sstat sdiag sprio sshare sreport strigger sattach sbcast scrontab seff
 LINKS    := $(foreach c,$(COMMANDS),$(if $(wildcard slurmrest/cli/$(c).go),$(c))) sburst
 
-.PHONY: help build unit e2e test test-all lint generate golden slinky sim differential bench demo live install clean setup-build setup-e2e payload
+.PHONY: help build unit e2e test test-all clients lint generate golden slinky sim differential bench demo live install clean setup-build setup-e2e payload
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,7 +47,7 @@ e2e: setup-e2e build ## end-to-end tests: real containerd, registry, S3 and SSH 
 test: setup-e2e build ## what CI runs: unit, then e2e, then the counts
 	@$(COUNT) unit: -race -timeout $(UNITTIME) ./... -- e2e: -tags e2e -count=1 -timeout $(E2ETIME) ./tests/e2e/...
 
-test-all: test lint slinky sim differential bench ## test, lint and the heavy oracles
+test-all: test lint slinky sim differential bench clients ## test, lint and the heavy oracles
 
 lint: ## golangci-lint, gofmt, go vet
 	@$(SETUP) lint
@@ -71,6 +71,10 @@ sim: ## the whole system on fake time
 
 differential: ## the same sessions on the real Slurm and on sbatchd
 	@if [ -d tests/differential ]; then $(COUNT) differential: -count=1 -tags e2e ./tests/differential/...; else echo 'differential: no list of sessions yet'; fi
+
+clients: setup-build build ## software written for Slurm, run on sbatchd: Snakemake, Toil, batchtools, MPI launchers, ...
+	@sh tests/setup/clients.sh
+	@$(COUNT) clients: -tags e2e -count=1 -timeout 25m ./tests/clients/...
 
 bench: setup-e2e build ## one line a figure: name, value, unit, ratio to the real Slurm
 	@$(GO) run ./tests/bench
