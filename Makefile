@@ -44,8 +44,8 @@ unit: setup-build payload ## unit tests with the race detector
 e2e: setup-e2e build ## end-to-end tests: real containerd, registry, S3 and SSH servers
 	@$(COUNT) e2e: -tags e2e -count=1 -timeout $(E2ETIME) ./tests/e2e/...
 
-test: setup-e2e build ## what CI runs: unit, then e2e, then the counts
-	@$(COUNT) unit: -race -timeout $(UNITTIME) ./... -- e2e: -tags e2e -count=1 -timeout $(E2ETIME) ./tests/e2e/...
+test: setup-e2e build ## what CI runs: unit, golden and e2e, then the counts
+	@$(COUNT) unit: -race -timeout $(UNITTIME) ./... -- golden: -tags e2e -count=1 ./tests/golden/... -- e2e: -tags e2e -count=1 -timeout $(E2ETIME) ./tests/e2e/...
 
 test-all: test lint slinky sim differential bench clients ## test, lint and the heavy oracles
 
@@ -58,8 +58,8 @@ lint: ## golangci-lint, gofmt, go vet
 generate: ## write again what is generated
 	$(GO) generate ./...
 
-golden: ## the sessions of tests/golden, text for text
-	@if [ -d tests/golden ]; then $(COUNT) golden: -count=1 ./tests/golden/...; else echo 'golden: no sessions yet: the commands are held by the tests beside them (make unit)'; fi
+golden: setup-e2e build ## what the real Slurm answered once, text for text, without it
+	@$(COUNT) golden: -tags e2e -count=1 ./tests/golden/...
 
 slinky: setup-e2e build ## a Go client of others (SlinkyProject/slurm-client) against a real sbatchd
 	@if (cd tests/slinky && $(GO) mod download github.com/SlinkyProject/slurm-client); \
@@ -69,8 +69,8 @@ slinky: setup-e2e build ## a Go client of others (SlinkyProject/slurm-client) ag
 sim: ## the whole system on fake time
 	@if [ -d tests/sim ]; then $(COUNT) sim: -count=1 ./tests/sim/...; else echo 'sim: no simulation yet: fake time is used by the tests beside the code (make unit)'; fi
 
-differential: ## the same sessions on the real Slurm and on sbatchd
-	@if [ -d tests/differential ]; then $(COUNT) differential: -count=1 -tags e2e ./tests/differential/...; else echo 'differential: no list of sessions yet'; fi
+differential: setup-e2e build ## the same sessions on the real Slurm and on sbatchd, and the score
+	@$(GO) run ./tests/differential
 
 clients: setup-build build ## software written for Slurm, run on sbatchd: Snakemake, Toil, batchtools, MPI launchers, ...
 	@sh tests/setup/clients.sh
