@@ -83,8 +83,7 @@ const (
 
 // lostMySQL implements dialect.lost.
 func lostMySQL(err error) bool {
-	var answer *mysql.MySQLError
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return slices.Contains([]uint16{serverShutdown, lockWaitTimeout, deadlock, readOnlyOption, galeraNotReady, wasInterrupted, killed}, answer.Number)
 	}
 	var network net.Error
@@ -135,8 +134,7 @@ func findMySQL(ctx context.Context, cfg Config, c *mysql.Config) error {
 	deadline := time.Now().Add(cfg.Patience)
 	for told := false; ; told = true {
 		err := askMySQL(ctx, c, "SELECT 1")
-		var answer *mysql.MySQLError
-		if errors.As(err, &answer) && answer.Number == noSuchDatabase {
+		if answer, ok := errors.AsType[*mysql.MySQLError](err); ok && answer.Number == noSuchDatabase {
 			server := c.Clone()
 			server.DBName = ""
 			err = askMySQL(ctx, server, "CREATE DATABASE IF NOT EXISTS `"+strings.ReplaceAll(c.DBName, "`", "``")+"` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")

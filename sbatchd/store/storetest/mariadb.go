@@ -32,7 +32,7 @@ func StartMariaDB(t testing.TB) *MariaDB {
 	if server == "" || install == "" {
 		t.Skip("SKIP MariaDB: mariadb-server is not installed")
 	}
-	dir, err := os.MkdirTemp("", "mariadb-") // a socket's name is short
+	dir, err := os.MkdirTemp("", "mariadb-") //nolint:usetesting // a socket's name is short
 	if err != nil {
 		t.Fatal(err)
 	}
