@@ -32,8 +32,9 @@ type Submission struct {
 	Comment  string
 	Hold     bool
 	Priority *uint32 // asked for; admins only
-	// IdempotencyKey makes a retry answer with the first job's id.
-	IdempotencyKey string
+	// IdempotencyKey makes a retry get the answer of the first, for a day; Digest
+	// is of the whole request, which must be the same.
+	IdempotencyKey, Digest string
 	// TestOnly checks everything and accepts nothing.
 	TestOnly bool
 	// Parts are the further components of a heterogeneous job. Its script is the
@@ -64,7 +65,13 @@ func (q *Queue) Submit(ctx context.Context, who auth.Identity, in Submission) (S
 	}
 	err := q.send(ctx, who.User, func(w *work) (err error) {
 		if k, ok := w.idempotent(who.UID, in.IdempotencyKey); ok {
+			if k.Digest != in.Digest {
+				return errno.RESTInvalidQuery
+			}
 			out.ID = job.NewID(k.Job)
+			if k.Warning != 0 {
+				out.Warning = errno.Errno(k.Warning)
+			}
 			if j, ok := w.Job(k.Job); ok {
 				out.ID, out.Partition = j.ID, j.Partition
 			}
@@ -204,7 +211,11 @@ func (w *work) accept(who auth.Identity, in Submission, het *job.Het, script, en
 		}
 	}
 	if in.IdempotencyKey != "" {
-		w.idem = append(w.idem, store.IdempotencyKey{UID: who.UID, Key: in.IdempotencyKey, Job: j.ID.Raw, Time: w.Now})
+		k := store.IdempotencyKey{UID: who.UID, Key: in.IdempotencyKey, Digest: in.Digest, Job: j.ID.Raw, Time: w.Now}
+		if e, ok := errno.Of(warning); ok {
+			k.Warning = int(e)
+		}
+		w.idem = append(w.idem, k)
 	}
 	return out, nil
 }

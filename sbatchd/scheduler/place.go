@@ -155,10 +155,26 @@ func pick(r room, already []int, g tres.Gres) ([]int, bool) {
 	return out, uint64(len(out)) == g.Count
 }
 
-// place puts the job on rooms, tried in order: the fewest nodes that satisfy
+// place puts the job on rooms. Of a matching constraint each list is tried by
+// itself, in order.
+func (n Need) place(rooms []room) ([]job.NodeAlloc, bool) {
+	if !n.Features.same {
+		return n.fill(rooms)
+	}
+	for _, all := range n.Features.any {
+		one := constraint{any: alternatives{all}}
+		matching := slices.DeleteFunc(slices.Clone(rooms), func(r room) bool { return !one.holds(r.node.Features) })
+		if out, ok := n.fill(matching); ok {
+			return out, true
+		}
+	}
+	return nil, false
+}
+
+// fill puts the job on rooms, tried in order: the fewest nodes that satisfy
 // the node range and hold all tasks, tasks filled block-wise (Slurm's default
 // distribution over nodes). All nodes or none.
-func (n Need) place(rooms []room) ([]job.NodeAlloc, bool) {
+func (n Need) fill(rooms []room) ([]job.NodeAlloc, bool) {
 	type cand struct {
 		room room
 		most int

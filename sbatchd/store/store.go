@@ -66,10 +66,12 @@ type Batch struct {
 
 // IdempotencyKey ties a client's submit key to the job that answered it.
 type IdempotencyKey struct {
-	UID  uint32
-	Key  string
-	Job  uint32
-	Time time.Time
+	UID     uint32
+	Key     string
+	Digest  string // of the request
+	Job     uint32
+	Warning int // Slurm's number of the condition in the answer; 0: none
+	Time    time.Time
 }
 
 // Loaded is everything needed at start.

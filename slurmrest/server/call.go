@@ -1,6 +1,8 @@
 package server
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"iter"
@@ -34,6 +36,7 @@ type call struct {
 	mime     string // of the answer
 	yaml     bool
 	scratch  []byte // one record in the newest version
+	digest   string // of the body, where a key makes the request repeatable
 	errors   []wire.Error
 	warnings []wire.Warning
 }
@@ -66,6 +69,10 @@ func (c *call) read(into wire.Target) bool {
 
 // parse reads a body that is there already.
 func (c *call) parse(body []byte, into wire.Target) bool {
+	if c.r.Header.Get(wire.IdempotencyHeader) != "" {
+		sum := sha256.Sum256(body)
+		c.digest = hex.EncodeToString(sum[:])
+	}
 	res, err := wire.ReadFormer(body, into, c.v.Former())
 	if err != nil {
 		text(c.w, errno.RESTFailParsing)

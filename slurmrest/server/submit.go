@@ -43,9 +43,14 @@ func submitJob(c *call) {
 		c.reply(nil)
 		return
 	}
+	in.Digest = c.digest
 	out, err := c.s.cfg.Controller.Submit(c.r.Context(), c.who, in)
 	if err != nil {
-		c.fail(err, "Batch job submission failed", submitSource)
+		description := "Batch job submission failed"
+		if in.IdempotencyKey != "" && errors.Is(err, errno.RESTInvalidQuery) {
+			description = "The idempotency key belongs to another submission"
+		}
+		c.fail(err, description, submitSource)
 		c.reply(nil)
 		return
 	}

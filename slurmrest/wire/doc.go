@@ -19,10 +19,12 @@ package wire
 // Newest is the API version that the types are generated from.
 const Newest = "v0.0.45"
 
-// The headers that only sbatchd's own client and server know.
+// The headers that Slurm doesn't know.
 const (
-	// IdempotencyHeader carries the key that makes a submission repeatable.
-	IdempotencyHeader = "X-Sbatchd-Idempotency-Key"
+	// IdempotencyHeader carries a key of the client's choice that makes a submission
+	// repeatable: for a day the same user's same request under the same key gets
+	// the same job, and another request is refused.
+	IdempotencyHeader = "Idempotency-Key"
 	// SparseHeader asks for answers without fields that are zero.
 	SparseHeader = "X-Sbatchd-Sparse"
 )

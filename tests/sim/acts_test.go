@@ -168,12 +168,16 @@ func (w *world) onJob(do func(context.Context, *queue.Queue, uint32) error) {
 }
 
 func (w *world) cancel() {
-	w.onJob(func(ctx context.Context, q *queue.Queue, id uint32) error { return q.Cancel(ctx, alice, job.RefTo(id), 0, false) })
+	w.onJob(func(ctx context.Context, q *queue.Queue, id uint32) error {
+		return q.Cancel(ctx, alice, job.RefTo(id), 0, false)
+	})
 }
 
 func (w *world) requeue() {
 	hold := w.rng.Intn(4) == 0
-	w.onJob(func(ctx context.Context, q *queue.Queue, id uint32) error { return q.Requeue(ctx, alice, job.RefTo(id), hold) })
+	w.onJob(func(ctx context.Context, q *queue.Queue, id uint32) error {
+		return q.Requeue(ctx, alice, job.RefTo(id), hold)
+	})
 }
 
 func (w *world) hold() {
@@ -181,7 +185,9 @@ func (w *world) hold() {
 }
 
 func (w *world) release() {
-	w.onJob(func(ctx context.Context, q *queue.Queue, id uint32) error { return q.Release(ctx, alice, job.RefTo(id)) })
+	w.onJob(func(ctx context.Context, q *queue.Queue, id uint32) error {
+		return q.Release(ctx, alice, job.RefTo(id))
+	})
 }
 
 func (w *world) relimit() {

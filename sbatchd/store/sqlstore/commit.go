@@ -35,7 +35,7 @@ var (
 	nodeTable     = table{name: "node", key: []string{"name"}, cols: []string{"name", "doc"}}
 	instanceTable = table{name: "instance", key: []string{"tag"}, cols: []string{"tag", "state", "gone", "doc"}}
 	contentTable  = table{name: "content", cols: []string{"hash", "data"}, ignore: true}
-	idemTable     = table{name: "idempotency", cols: []string{"uid", "token", "job", "at"}, ignore: true}
+	idemTable     = table{name: "idempotency", cols: []string{"uid", "token", "digest", "job", "warning", "at"}, ignore: true}
 	metaTable     = table{name: "meta", key: []string{"name"}, cols: []string{"name", "value"}}
 )
 
@@ -297,7 +297,7 @@ func (s *Store) putRest(ctx context.Context, b *store.Batch) error {
 	}
 	var rows []any
 	for _, k := range b.Idempotency {
-		rows = append(rows, int64(k.UID), k.Key, int64(k.Job), nanos(k.Time))
+		rows = append(rows, int64(k.UID), k.Key, k.Digest, int64(k.Job), int64(k.Warning), nanos(k.Time))
 	}
 	if err := s.write(ctx, &idemTable, rows); err != nil {
 		return err

@@ -111,7 +111,7 @@ func (s *Store) loadKeys(ctx context.Context, l *store.Loaded, since int64) erro
 	if _, err := s.conn.ExecContext(ctx, "DELETE FROM idempotency WHERE at<?", since); err != nil {
 		return err
 	}
-	rows, err := s.conn.QueryContext(ctx, "SELECT uid, token, job, at FROM idempotency ORDER BY job")
+	rows, err := s.conn.QueryContext(ctx, "SELECT uid, token, digest, job, warning, at FROM idempotency ORDER BY job")
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (s *Store) loadKeys(ctx context.Context, l *store.Loaded, since int64) erro
 	for rows.Next() {
 		var k store.IdempotencyKey
 		var at int64
-		if err := rows.Scan(&k.UID, &k.Key, &k.Job, &at); err != nil {
+		if err := rows.Scan(&k.UID, &k.Key, &k.Digest, &k.Job, &k.Warning, &at); err != nil {
 			return err
 		}
 		k.Time = moment(at)

@@ -83,6 +83,8 @@ CREATE TABLE idempotency (
   token VARCHAR(255) NOT NULL,
   job BIGINT NOT NULL,
   at BIGINT NOT NULL,
+  digest VARCHAR(64) NOT NULL DEFAULT '',
+  warning BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (uid, token)
 );
 

@@ -149,7 +149,7 @@ func comesBack(t *testing.T, open func() store.Journal) {
 	}}
 	n := &node.Node{Name: "gpu-1", Pool: "gpu", CPUs: 8, MemoryMiB: 1 << 40, Flags: node.Cloud, Gres: []node.Gres{{Name: "gpu", Type: "a100", Count: 2}}}
 	i := &node.Instance{Tag: "t-gpu-1-1", Node: "gpu-1", State: node.Created, PriceMicros: 1 << 60, IntentAt: at(0)}
-	k := store.IdempotencyKey{UID: 1000, Key: "k", Job: 1, Time: at(0)}
+	k := store.IdempotencyKey{UID: 1000, Key: "k", Digest: "d", Job: 1, Warning: 2015, Time: at(0)}
 	commit(t, s, &store.Batch{
 		Events: []store.Event{{Time: at(0), Actor: "u1000", Kind: "JobSubmitted", Job: 1}},
 		Jobs:   []*job.Job{j1, j2}, Runs: []*job.Run{j2.Run}, Nodes: []*node.Node{n}, Instances: []*node.Instance{i},
