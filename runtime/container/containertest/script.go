@@ -95,7 +95,7 @@ func testOutputAsUser(t *testing.T, s *suite) {
 	dir := s.userDir(t, "work", 0o700)
 	spec := s.spec("echo one; echo two >&2; pwd")
 	spec.Cwd, spec.Mounts, spec.StdioAsUser = dir, []container.Mount{{Source: dir, Target: dir}}, true
-	spec.Stdout, spec.Stderr = filepath.Join(dir, "out"), filepath.Join(dir, "err")
+	spec.Stdout, spec.Stderr = filepath.Join(dir, "out"), filepath.Join(dir, "missing", "err")
 	e, out := s.run(t, spec)
 	wantExit(t, e, 0, 0)
 	if out != "one\n"+dir+"\n" {
@@ -117,6 +117,10 @@ func testOutputRefused(t *testing.T, s *suite) {
 	dir := s.userDir(t, "work", 0o700)
 	spec := s.spec("echo never")
 	spec.Mounts, spec.StdioAsUser = []container.Mount{{Source: dir, Target: dir}}, true
+	// A missing folder is made; a file in its place is not removed.
+	if err := os.WriteFile(filepath.Join(dir, "no"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	spec.Stdout = filepath.Join(dir, "no", "out")
 	_, err := s.runtime.Start(within(t), spec)
 	wantError(t, err, container.ErrUser)
@@ -125,7 +129,7 @@ func testOutputRefused(t *testing.T, s *suite) {
 		t.Fatalf("error %v, want a StartError", err)
 	}
 	wantExit(t, start.Exit, 0, 53)
-	if want := "Could not open stdout file " + spec.Stdout + ": No such file or directory"; start.Message != want {
+	if want := "Could not open stdout file " + spec.Stdout + ": Not a directory"; start.Message != want {
 		t.Errorf("message %q, want %q", start.Message, want)
 	}
 	_, err = s.runtime.Load(within(t), spec.ID)
