@@ -17,5 +17,4 @@
 //   - A value of a type that can't be converted answers 200 with a warning and
 //     does nothing, as Slurm does; a client that looks for job_id notices.
 //   - A request relayed from inside a job sees its own user's jobs alone.
-//   - JSON only: YAML would be one more writer for no client we know of.
 package server
