@@ -51,7 +51,7 @@ func app() *cli.App {
 		HideVersion:    true,
 		DefaultCommand: "serve",
 		ExitErrHandler: func(*cli.Context, error) {},
-		Commands:       []*cli.Command{serveCommand(), checkCommand(), versionCommand()},
+		Commands:       []*cli.Command{serveCommand(), checkCommand(), joinCommand(), versionCommand()},
 	}
 	return a
 }

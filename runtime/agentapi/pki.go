@@ -74,6 +74,9 @@ type Authority struct {
 	tokenKey []byte
 }
 
+// caName begins the CA's common name; the cluster's UUID ends it.
+const caName = "sbatchd "
+
 // OpenAuthority loads the authority of a folder and makes it on first use: a CA
 // named after the cluster and the key that signs join tokens, files of mode 0600.
 func OpenAuthority(dir, cluster string, now time.Time) (*Authority, error) {
@@ -93,6 +96,9 @@ func OpenAuthority(dir, cluster string, now time.Time) (*Authority, error) {
 	}
 	return a, nil
 }
+
+// Cluster is the UUID of the authority's cluster.
+func (a *Authority) Cluster() string { return strings.TrimPrefix(a.cert.Subject.CommonName, caName) }
 
 // RotateAuthority makes a new CA and keeps trusting the one in use. Nodes learn
 // the new one when they renew; the old one ends at the next rotation.
@@ -121,7 +127,7 @@ func newAuthority(dir, cluster string, now time.Time) error {
 	}
 	template := &x509.Certificate{
 		SerialNumber:          serial,
-		Subject:               pkix.Name{CommonName: "sbatchd " + cluster, SerialNumber: serial.Text(16)},
+		Subject:               pkix.Name{CommonName: caName + cluster, SerialNumber: serial.Text(16)},
 		NotBefore:             now.Add(-Backdate),
 		NotAfter:              now.Add(caLifetime),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,

@@ -209,7 +209,7 @@ func (d *desk) NodeNotice(_ context.Context, name string, at time.Time) error {
 	return nil
 }
 
-func (d *desk) BindKey(_ context.Context, tag, key string) (string, error) {
+func (d *desk) BindKey(_ context.Context, _, tag, key string) (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.keys[tag] == "" {

@@ -31,7 +31,7 @@ type Jobs interface {
 	NodeUp(ctx context.Context, r node.Registration) error
 	NodeSeen(ctx context.Context, name string, load float64, freeMiB int64) error
 	NodeNotice(ctx context.Context, name string, deadline time.Time) error
-	BindKey(ctx context.Context, tag, key string) (bound string, err error)
+	BindKey(ctx context.Context, node, tag, key string) (bound string, err error)
 
 	Ordered(ctx context.Context, a job.Attempt, hosts []job.Host) (bool, error)
 	Progress(ctx context.Context, a job.Attempt, phase string) error
@@ -131,7 +131,7 @@ func (h *Hub) Serve(ctx context.Context, l net.Listener) error {
 // Join trades a join token for a certificate.
 func (h *Hub) Join(ctx context.Context, r *agentapi.JoinRequest) (*agentapi.JoinReply, error) {
 	bind := func(ctx context.Context, id agentapi.Identity, key string) (string, error) {
-		return h.Jobs.BindKey(ctx, id.Tag, key)
+		return h.Jobs.BindKey(ctx, id.Node, id.Tag, key)
 	}
 	reply, err := h.Authority.Join(ctx, h.Jobs.Snapshot().UUID, r, h.Now(), bind)
 	if err != nil {
@@ -166,7 +166,7 @@ func (h *Hub) peer(ctx context.Context) (agentapi.Identity, error) {
 		return id, status.Error(codes.PermissionDenied, "certificate of another cluster")
 	}
 	n, ok := s.Node(id.Node)
-	if !ok || n.Pool != "" && n.Instance != id.Tag {
+	if !ok || n.Pool != "" && n.Instance != id.Tag || n.JoinTag != "" && n.JoinTag != id.Tag {
 		return id, status.Errorf(codes.PermissionDenied, "%s is not a machine behind node %s (any more)", id.Tag, id.Node)
 	}
 	return id, nil

@@ -117,6 +117,10 @@ type Node struct {
 	// PowerWhy is why the machine is being given back.
 	PowerWhy  string    `json:"power_why,omitempty"`
 	ReclaimAt time.Time `json:"reclaim_at,omitzero"`
+	// JoinTag and JoinKey are of the last join of a static node: the token that was
+	// used, and the hash of the key it was bound to.
+	JoinTag string `json:"join_tag,omitempty"`
+	JoinKey string `json:"join_key,omitempty"`
 	// LastSeen is when the agent last spoke; it is refreshed in memory only.
 	LastSeen time.Time `json:"last_seen,omitzero"`
 	Version  string    `json:"version,omitempty"`

@@ -128,9 +128,18 @@ func (q *Queue) MarkPool(ctx context.Context, pool string, until time.Time, why 
 }
 
 // BindKey remembers the first key that used an instance's join token and
-// answers the key it is bound to; empty for an instance that is not expected.
-func (q *Queue) BindKey(ctx context.Context, tag, key string) (bound string, err error) {
+// answers the key it is bound to; empty for an instance that is not expected. On a
+// static node the newest token counts: it replaces the machine that came before.
+func (q *Queue) BindKey(ctx context.Context, name, tag, key string) (bound string, err error) {
 	err = q.internal(ctx, "launch", func(w *work) error {
+		if n, ok := w.Node(name); ok && n.Pool == "" {
+			if n.JoinTag == tag {
+				bound = n.JoinKey
+				return nil
+			}
+			bound = key
+			return w.emit(state.NodeJoined{Name: name, Tag: tag, Key: key})
+		}
 		i, known := w.Instance(tag)
 		if !known || i.State == node.Gone {
 			return nil

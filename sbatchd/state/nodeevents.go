@@ -198,6 +198,21 @@ func (e NodeMarked) apply(t *tx) error {
 	return nil
 }
 
+// NodeJoined tells that a static node's machine joined with a token of its own.
+type NodeJoined struct{ Name, Tag, Key string }
+
+func (NodeJoined) Kind() string                        { return "NodeJoined" }
+func (e NodeJoined) Subject() (uint32, string, string) { return 0, e.Name, e.Tag }
+func (e NodeJoined) apply(t *tx) error {
+	n, err := t.editNode(e.Name)
+	if err != nil {
+		return err
+	}
+	n.JoinTag, n.JoinKey = e.Tag, e.Key
+	t.putNode(n)
+	return nil
+}
+
 // NodeReclaiming tells that the provider takes the machine at the deadline.
 type NodeReclaiming struct {
 	Name     string

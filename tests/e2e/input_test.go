@@ -100,9 +100,9 @@ func TestRESTRefusals(t *testing.T) {
 		{name: "good", user: "alice", token: token, path: "/slurm/v0.0.45/job/submit", body: job, status: http.StatusOK},
 		{name: "older version", user: "alice", token: token, path: "/slurm/v0.0.44/job/submit", body: job, status: http.StatusOK},
 		{name: "no token", user: "alice", path: "/slurm/v0.0.45/job/submit", body: job, status: http.StatusUnauthorized},
-		{name: "expired", user: "alice", token: short, path: "/slurm/v0.0.45/job/submit", body: job, status: http.StatusUnauthorized},
-		{name: "another user's", user: "bob", token: token, path: "/slurm/v0.0.45/job/submit", body: job, status: http.StatusUnauthorized},
-		{name: "torn", user: "alice", token: token[:len(token)-4], path: "/slurm/v0.0.45/job/submit", body: job, status: http.StatusUnauthorized},
+		{name: "expired", user: "alice", token: short, path: "/slurm/v0.0.45/job/submit", body: job, status: http.StatusNetworkAuthenticationRequired},
+		{name: "another user's", user: "bob", token: token, path: "/slurm/v0.0.45/job/submit", body: job, status: http.StatusNetworkAuthenticationRequired},
+		{name: "torn", user: "alice", token: token[:len(token)-4], path: "/slurm/v0.0.45/job/submit", body: job, status: http.StatusNetworkAuthenticationRequired},
 		{name: "not JSON", user: "alice", token: token, path: "/slurm/v0.0.45/job/submit", body: "hello", status: http.StatusBadRequest},
 		{name: "no such path", user: "alice", token: token, path: "/slurm/v0.0.45/nothing", body: job, status: http.StatusNotFound},
 	}

@@ -50,12 +50,13 @@ func (c *Controller) GiveBack(ctx context.Context, within time.Duration) error {
 		return fmt.Errorf("scontrol reconfigure: %v (%w)", result, err)
 	}
 	return Eventually(ctx, "every node to be given back", func() (bool, string, error) {
-		nodes, err := c.As(ctx, admin, "sinfo", "-N", "-h", "-o", "%N %t")
+		nodes, err := c.As(ctx, admin, "sinfo", "-a", "-N", "-h", "-O", "NodeList:64,StateComplete:80")
 		if err != nil {
 			return false, "", err
 		}
 		for line := range strings.Lines(nodes.Stdout) {
-			if !strings.HasSuffix(strings.TrimSpace(line), "~") {
+			// Machines of the site's own stay.
+			if strings.Contains(line, "cloud") && !strings.Contains(line, "powered_down") {
 				return false, nodes.String(), nil
 			}
 		}

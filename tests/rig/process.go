@@ -76,6 +76,19 @@ func (r *Rig) daemon(name string, env []string, argv ...string) (*Daemon, error)
 	return d, nil
 }
 
+// Agent starts the agent of one of the site's own machines, which is this one, with
+// the configuration that `sbatchd join` printed. Close ends it.
+func (r *Rig) Agent(name, config string) (*Daemon, error) {
+	state, err := r.mkdir(0o711, "agent-"+name)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(state, "agent.json"), []byte(config), 0o600); err != nil {
+		return nil, fmt.Errorf("rig: %w", err)
+	}
+	return r.daemon("agent-"+name, nil, filepath.Join(r.Bin, "sbatchd-node"), "agent", "--state", state)
+}
+
 // isService says whether a process is one the rig started and still runs.
 func (r *Rig) isService(pid int) bool {
 	r.mu.Lock()
