@@ -19,10 +19,11 @@ const loginScript = `eval "$("$0" -l -c 'export -p >&9' 9>&1 >/dev/null 2>&1 </d
 const loginFile = "login_env"
 
 // login puts the user's login environment before the job's where --get-user-env,
-// or an --export that leaves something out, asks for it.
+// or an --export that leaves something out, asks for it. In a container the image's
+// environment is what a login would give.
 func (r *run) login(spec *attempt.Spec) error {
 	own := newEnviron(spec.Run.Env)
-	if own.get("SLURM_GET_USER_ENV") != "1" {
+	if own.get("SLURM_GET_USER_ENV") != "1" || r.launch.GetRuntime() == "containerd" {
 		return nil
 	}
 	given := newEnviron(r.launch.GetEnv())
@@ -33,7 +34,7 @@ func (r *run) login(spec *attempt.Spec) error {
 			fmt.Fprintf(&text, "export %s='%s'\n", name, strings.ReplaceAll(own.get(name), "'", `'\''`))
 		}
 	}
-	if dir := r.a.commandsDir(); dir != "" && given.get("PATH") == "" && r.launch.GetRuntime() != "containerd" {
+	if dir := r.a.commandsDir(); dir != "" && given.get("PATH") == "" {
 		fmt.Fprintf(&text, "command -v srun >/dev/null || export PATH='%s':\"$PATH\"\n", dir)
 	}
 	file := filepath.Join(r.runDir(), loginFile)
@@ -50,11 +51,10 @@ func (r *run) login(spec *attempt.Spec) error {
 	return nil
 }
 
-// shell is the user's own where it is one that reads the script above; a
-// container's image is only sure to have /bin/sh.
+// shell is the user's own where it is one that reads the script above.
 func (r *run) shell() string {
 	shell := r.launch.GetUser().GetShell()
-	if r.launch.GetRuntime() == "containerd" || !slices.Contains([]string{"sh", "bash", "dash", "ksh", "zsh"}, filepath.Base(shell)) {
+	if !slices.Contains([]string{"sh", "bash", "dash", "ksh", "zsh"}, filepath.Base(shell)) {
 		return "/bin/sh"
 	}
 	if _, err := os.Stat(shell); err != nil {

@@ -56,7 +56,7 @@ var shapes = []struct {
 #SBATCH --time=01:00:00
 #SBATCH --mem-per-gpu=1443
 `, "slurm-JOB.out", "4", "4"},
-	{"capital J", "#!/bin/bash\n#SBATCH --error=%J.name.err\n#SBATCH --output=%J.name.out\n#SBATCH --share\n", "JOB.name.out", "", ""},
+	{"capital J", "#!/bin/bash\n#SBATCH --error=%J.name.err\n#SBATCH --output=%J.name.out\n#SBATCH --oversubscribe\n", "JOB.name.out", "", ""},
 	{"env bash", "#!/usr/bin/env bash\n#SBATCH -A lab # account\n#SBATCH --time=00:15:00\n#SBATCH -n 2\n#SBATCH --gpus-per-node=a100:1\n", "slurm-JOB.out", "2", ""},
 	{"lower-case unit, days", "#!/bin/bash\n#SBATCH --mem=16g\n#SBATCH --cpus-per-task=16\n#SBATCH --time=1-00:00:00\n#SBATCH --requeue\n", "slurm-JOB.out", "", "16"},
 	{"mail", "#!/bin/bash\n#SBATCH --ntasks=4\n#SBATCH --mail-type=end,fail\n#SBATCH --mail-user=user@example.org\n", "slurm-JOB.out", "4", ""},
