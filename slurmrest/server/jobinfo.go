@@ -22,6 +22,7 @@ type viewer struct {
 	group func(gid uint32) string
 	info  wire.JobInfo
 	least map[*partitions.Partition]int64 // MiB of the smallest node, found once
+	sizes map[request]size                // of what was seen before
 }
 
 // at is a time as Slurm writes it: 0 for none, but always set.
@@ -63,7 +64,7 @@ func (v *viewer) job(j *job.Job) *wire.JobInfo {
 		SubmitTime: at(j.Submit), SuspendTime: zero, Tasks: wire.N(size.tasks), TasksPerBoard: zero, TasksPerCore: noLimit,
 		TasksPerNode: wire.N(tasksOfNode(s)), TasksPerSocket: noLimit, TasksPerTRES: zero, ThreadSpec: 32766,
 		TimeLimit: minutes(s.TimeLimit), TimeMinimum: wire.N(s.TimeMin), TRESPerJob: s.TRESPerJob, TRESPerNode: s.TRESPerNode,
-		TRESPerSocket: s.TRESPerSocket, TRESPerTask: s.TRESPerTask, TRESReqStr: size.requested.String(),
+		TRESPerSocket: s.TRESPerSocket, TRESPerTask: s.TRESPerTask, TRESReqStr: size.requestedText,
 		UserID: int64(j.UID), UserName: j.User, Wckey: s.WCKey, Flags: flags(j), Profile: []string{"NOT_SET"},
 		StepID: wire.SlurmStepID{JobID: wire.N(j.ID.Raw)},
 	}

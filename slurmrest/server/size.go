@@ -15,10 +15,52 @@ type size struct {
 	nodes, tasks, cpus   int
 	shown                int // nodes of the record of a waiting job
 	requested, allocated tres.TRES
+	requestedText        string
 }
 
+// request is all of a spec that says its size. Most jobs of a list ask for what
+// another one asks for.
+type request struct {
+	nodesMin, nodesMax, tasks, tasksPerNode, cpusPerTask int
+	memPerCPU, memPerGPU, memPerNode                     int64
+	tasksSet, memSet, overcommit                         bool
+	partitions, cpusPerTRES                              string
+	perNode, perSocket, perTask, perJob                  string
+}
+
+func requestOf(s *job.Spec) request {
+	return request{
+		nodesMin: s.NodesMin, nodesMax: s.NodesMax, tasks: s.Tasks, tasksPerNode: s.TasksPerNode, cpusPerTask: s.CPUsPerTask,
+		memPerCPU: s.MemPerCPU, memPerGPU: s.MemPerGPU, memPerNode: s.MemPerNode,
+		tasksSet: s.TasksSet, memSet: s.MemSet, overcommit: s.Overcommit,
+		partitions: s.Partitions, cpusPerTRES: s.CPUsPerTRES,
+		perNode: s.TRESPerNode, perSocket: s.TRESPerSocket, perTask: s.TRESPerTask, perJob: s.TRESPerJob,
+	}
+}
+
+// maxSizes bounds what a viewer remembers.
+const maxSizes = 1000
+
 func (v *viewer) size(j *job.Job) size {
-	s := j.Spec
+	key := requestOf(j.Spec)
+	z, known := v.sizes[key]
+	if !known {
+		z = v.requested(j.Spec)
+		if v.sizes == nil || len(v.sizes) >= maxSizes {
+			v.sizes = map[request]size{}
+		}
+		v.sizes[key] = z
+	}
+	if j.Run == nil || j.State == job.Pending && !j.Flags.Has(job.Completing) {
+		return z
+	}
+	z.nodes, z.cpus = len(j.Run.Nodes), j.Run.CPUs()
+	z.shown = z.nodes
+	z.allocated = allocated(j.Run)
+	return z
+}
+
+func (v *viewer) requested(s *job.Spec) size {
 	z := size{nodes: max(1, s.NodesMin), tasks: s.Tasks}
 	if !s.TasksSet || z.tasks == 0 {
 		z.tasks = max(s.Tasks, z.nodes*max(1, s.TasksPerNode))
@@ -51,12 +93,7 @@ func (v *viewer) size(j *job.Job) size {
 		z.requested[name] = n
 	}
 	z.shown = max(z.nodes, v.spread(s, z))
-	if j.Run == nil || j.State == job.Pending && !j.Flags.Has(job.Completing) {
-		return z
-	}
-	z.nodes, z.cpus = len(j.Run.Nodes), j.Run.CPUs()
-	z.shown = z.nodes
-	z.allocated = allocated(j.Run)
+	z.requestedText = z.requested.String()
 	return z
 }
 

@@ -183,7 +183,7 @@ func TestYAMLSaysWhatJSONSays(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, nil)
 	h.submit(`"hold":true,"comment":"a: b\\n#c \"d\" \\u00e9\\u0001 - "`)
-	h.submit(`"name":"yes","argv":["x","1.5",""," y"]`)
+	h.submit(`"hold":true,"name":"yes","argv":["x","1.5",""," y"]`)
 	for _, path := range []string{
 		"/slurm/v0.0.45/jobs", "/slurm/v0.0.40/job/1", "/slurm/v0.0.45/nodes", "/slurm/v0.0.45/diag", "/slurmdb/v0.0.45/jobs?users=bob",
 		"/slurm/v0.0.45/job/99", "/slurm/v0.0.45/jobs/state",
