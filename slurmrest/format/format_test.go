@@ -227,6 +227,8 @@ func TestSacct(t *testing.T) {
 		{"widths", "jobid%-8,jobname%3,state%20", keep, "" +
 			"JobID    Job                State \n-------- --- -------------------- \n" +
 			"41354    ac+    CANCELLED by 1000 \n41354.b+ ba+            COMPLETED \n"},
+		{"a width is the field's", "jobname,jobname%5,jobname", keep, "" +
+			"JobNa JobNa JobNa \n----- ----- ----- \n acct  acct  acct \nbatch batch batch \n"},
 		{"parsable", "JobID,AllocTRES,MaxRSS,ReqMem", func(t *format.Table[format.Acct]) { t.Parsable = true }, "" +
 			"JobID|AllocTRES|MaxRSS|ReqMem|\n" +
 			"41354|billing=2,cpu=2,gres/gpu=1,mem=200M,node=1||200M|\n41354.batch|cpu=2|1234K||\n"},

@@ -30,7 +30,8 @@ type Table[R any] struct {
 }
 
 // ParseTable reads name[%[-]width] with commas between; names may be cut short
-// and in any case. bad is the first name that is not known.
+// and in any case. bad is the first name that is not known. A width that is told
+// holds for every column of that field, also those named before, as in sacct.
 func ParseTable[R any](fields []TableField[R], spec string) (t Table[R], bad string) {
 	for _, item := range strings.Split(spec, ",") {
 		if item == "" {
@@ -42,6 +43,13 @@ func ParseTable[R any](fields []TableField[R], spec string) (t Table[R], bad str
 			return t, name
 		}
 		n := col.Field.Width
+		for _, other := range t.List {
+			if other.Field == col.Field {
+				if n = other.Width; other.Left {
+					n = -n
+				}
+			}
+		}
 		if told {
 			digits := strings.TrimPrefix(width, "-")
 			n = 0
@@ -56,6 +64,11 @@ func ParseTable[R any](fields []TableField[R], spec string) (t Table[R], bad str
 			}
 		}
 		col.Width, col.Left = max(n, -n), n < 0
+		for i := range t.List {
+			if t.List[i].Field == col.Field {
+				t.List[i].Width, t.List[i].Left = col.Width, col.Left
+			}
+		}
 		t.List = append(t.List, col)
 	}
 	return t, ""
