@@ -1,5 +1,5 @@
 #!/bin/sh
-# golden.sh: a cluster laid out like the one that shared/golden was recorded on.
+# golden.sh: a cluster of two machines laid out like the one that recordings of a real Slurm were made on.
 #
 #   golden.sh up BIN DIR     start sbatchd of the folder BIN with everything it keeps below DIR
 #   golden.sh exec DIR CMD   run a command there, as root on the host login01
