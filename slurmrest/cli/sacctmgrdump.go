@@ -174,7 +174,7 @@ func assocTail(a, parent *wire.Assoc) string {
 	} else {
 		fmt.Fprintf(&b, ":Fairshare=%d", a.SharesRaw)
 	}
-	for _, f := range sacctmgrFields {
+	for _, f := range sacctmgrFields() {
 		key, ok := dumped[f.key]
 		if !ok {
 			continue
@@ -325,21 +325,21 @@ func (l *loader) line(line string) bool {
 		l.parent = name
 		return true
 	case "Cluster":
-		l.cluster, en, there = name, &clusterEntity, true
+		l.cluster, en, there = name, new(clusterEntity()), true
 		e.Where.Names = []string{name}
 	case "QOS":
-		en, there = &qosEntity, contains(l.known.qos, name)
+		en, there = new(qosEntity()), contains(l.known.qos, name)
 		e.Where.Names = []string{name}
 		l.known.qos = append(l.known.qos, name)
 	case "Account":
-		en, there = &accountEntity, l.exists(name, "", "")
+		en, there = new(accountEntity()), l.exists(name, "", "")
 		e.Where.Accounts = []string{name}
 		if !there {
 			parent := l.parent
 			e.Set.Parent = &parent
 		}
 	case "User":
-		en = &userEntity
+		en = new(userEntity())
 		e.Where.Users, e.Where.Accounts = []string{name}, []string{l.parent}
 	default:
 		return false

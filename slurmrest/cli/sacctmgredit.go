@@ -13,7 +13,7 @@ import (
 func (m *manager) entityFor(args []string, verb, kinds string) (*entity, bool) {
 	var en *entity
 	if len(args) > 0 {
-		en = entityOf([]entity{accountEntity, clusterEntity, coordEntity, qosEntity, userEntity}, args[0])
+		en = entityOf([]entity{accountEntity(), clusterEntity(), coordEntity(), qosEntity(), userEntity()}, args[0])
 	}
 	if en == nil {
 		if len(args) > 0 && (abbreviates(args[0], "Federation", 1) || abbreviates(args[0], "Resource", 1) || verb == "modify" && abbreviates(args[0], "Job", 1)) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/sbatchd/sbatchd/partitions/tres"
 	"github.com/sbatchd/sbatchd/slurmrest/wire"
@@ -104,54 +105,58 @@ func setExempt(m *manager, s *spec, _, value string) error {
 	return nil
 }
 
-var qosSettings = []word{
-	{"description", 1, sets(func(s *spec) **string { return &s.set.Description }, 0, ""), false},
-	{"flags", 2, setFlags, false},
-	{"newname", 4, sets(func(s *spec) **string { return &s.set.NewName }, 0, ""), false},
-	{"gracetime", 3, count(func(s *spec) **uint32 { return &s.set.GraceTime }, 2, "GraceTime                "), false},
-	{"grpcpumins", 7, resource("GrpTRESMins", "cpu"), false}, {"grpcpurunmins", 7, resource("GrpTRESRunMins", "cpu"), false},
-	{"grpcpus", 4, resource("GrpTRES", "cpu"), false}, {"grpmemory", 4, resource("GrpTRES", "mem"), false}, {"grpnodes", 4, resource("GrpTRES", "node"), false},
-	{"grpjobs", 7, limitNumber("GrpJobs", 3, "GrpJobs                  "), false},
-	{"grpjobsaccrue", 8, limitNumber("GrpJobsAccrue", 4, "GrpJobsAccrue            "), false},
-	{"grpsubmitjobs", 8, limitNumber("GrpSubmitJobs", 5, "GrpSubmitJobs            "), false},
-	{"grptres", 7, resources("GrpTRES", 6, "GrpTRES                  "), false},
-	{"grptresmins", 8, resources("GrpTRESMins", 7, "GrpTRESMins              "), false},
-	{"grptresrunmins", 8, resources("GrpTRESRunMins", 8, "GrpTRESRunMins           "), false},
-	{"grpwall", 4, wall("GrpWall", 9, "GrpWall                  "), false},
-	{"maxjobsaccrueperaccount", 18, limitNumber("MaxJobsAccruePA", 10, "MaxJobsAccruePerAccount  "), false}, {"maxjobsaccruepa", 15, limitNumber("MaxJobsAccruePA", 10, "MaxJobsAccruePerAccount  "), false},
-	{"maxjobsaccrueperuser", 8, limitNumber("MaxJobsAccrue", 11, "MaxJobsAccruePerUser     "), false}, {"maxjobsaccruepu", 15, limitNumber("MaxJobsAccrue", 11, "MaxJobsAccruePerUser     "), false},
-	{"maxjobsperaccount", 11, limitNumber("MaxJobsPA", 12, "MaxJobsPerAccount        "), false}, {"maxjobspa", 9, limitNumber("MaxJobsPA", 12, "MaxJobsPerAccount        "), false},
-	{"maxjobsperuser", 4, limitNumber("MaxJobs", 13, "MaxJobsPerUser "), false}, {"maxjobspu", 9, limitNumber("MaxJobs", 13, "MaxJobsPerUser "), false},
-	{"maxsubmitjobsperaccount", 17, limitNumber("MaxSubmitJobsPA", 14, "MaxSubmitJobsPerAccount  "), false}, {"maxsubmitjobspa", 15, limitNumber("MaxSubmitJobsPA", 14, "MaxSubmitJobsPerAccount  "), false},
-	{"maxsubmitjobsperuser", 4, limitNumber("MaxSubmitJobs", 15, "MaxSubmitJobsPerUser     "), false}, {"maxsubmitjobspu", 15, limitNumber("MaxSubmitJobs", 15, "MaxSubmitJobsPerUser     "), false},
-	{"maxtresperaccount", 11, resources("MaxTRESPA", 16, "MaxTRESPerAccount        "), false}, {"maxtrespa", 9, resources("MaxTRESPA", 16, "MaxTRESPerAccount        "), false},
-	{"maxtresperjob", 7, resources("MaxTRES", 17, "MaxTRESPerJob            "), false},
-	{"maxtrespernode", 11, resources("MaxTRESPerNode", 18, "MaxTRESPerNode           "), false},
-	{"maxtresperuser", 11, resources("MaxTRESPU", 19, "MaxTRESPerUser           "), false}, {"maxtrespu", 9, resources("MaxTRESPU", 19, "MaxTRESPerUser           "), false},
-	{"maxcpusperuser", 11, resource("MaxTRESPU", "cpu"), false}, {"maxnodesperuser", 12, resource("MaxTRESPU", "node"), false},
-	{"maxcpusperjob", 7, resource("MaxTRES", "cpu"), false}, {"maxnodesperjob", 4, resource("MaxTRES", "node"), false}, {"maxcpuminsperjob", 7, resource("MaxTRESMins", "cpu"), false},
-	{"minpriothreshold", 4, limitNumber("MinPrioThresh", 20, "MinPrioThresh            "), false},
-	{"mintresperjob", 7, resources("MinTRES", 21, "MinTRESPerJob            "), false}, {"mincpusperjob", 4, resource("MinTRES", "cpu"), false},
-	{"maxtresminsperjob", 8, resources("MaxTRESMins", 22, "MaxTRESMins              "), false},
-	{"maxtresrunminsperaccount", 18, resources("MaxTRESRunMinsPA", 23, "MaxTRESRUNMinsPerAccount "), false}, {"maxtresrunminspa", 16, resources("MaxTRESRunMinsPA", 23, "MaxTRESRUNMinsPerAccount "), false},
-	{"maxtresrunminsperuser", 8, resources("MaxTRESRunMins", 24, "MaxTRESRUNMinsPerUser    "), false}, {"maxtresrunminspu", 16, resources("MaxTRESRunMins", 24, "MaxTRESRUNMinsPerUser    "), false},
-	{"maxwalldurationperjob", 4, wall("MaxWall", 25, "MaxWall                  "), false},
-	{"preempt", 7, setPreempt, false}, {"preemptmode", 8, setPreemptMode, false}, {"preemptexempttime", 8, setExempt, false},
-	{"priority", 3, count(func(s *spec) **uint32 { return &s.set.Priority }, 33, "Priority                 "), false},
-	{"usagefactor", 6, float(func(s *spec) **float64 { return &s.set.UsageFactor }, 34, "UsageFactor              "), false},
-	{"usagethreshold", 6, float(func(s *spec) **float64 { return &s.set.UsageThreshold }, 35, "UsageThreshold           "), false},
-	{"limitfactor", 6, float(func(s *spec) **float64 { return &s.set.LimitFactor }, 36, "LimitFactor              "), false},
-}
+var qosSettings = sync.OnceValue(func() []word {
+	return []word{
+		{"description", 1, sets(func(s *spec) **string { return &s.set.Description }, 0, ""), false},
+		{"flags", 2, setFlags, false},
+		{"newname", 4, sets(func(s *spec) **string { return &s.set.NewName }, 0, ""), false},
+		{"gracetime", 3, count(func(s *spec) **uint32 { return &s.set.GraceTime }, 2, "GraceTime                "), false},
+		{"grpcpumins", 7, resource("GrpTRESMins", "cpu"), false}, {"grpcpurunmins", 7, resource("GrpTRESRunMins", "cpu"), false},
+		{"grpcpus", 4, resource("GrpTRES", "cpu"), false}, {"grpmemory", 4, resource("GrpTRES", "mem"), false}, {"grpnodes", 4, resource("GrpTRES", "node"), false},
+		{"grpjobs", 7, limitNumber("GrpJobs", 3, "GrpJobs                  "), false},
+		{"grpjobsaccrue", 8, limitNumber("GrpJobsAccrue", 4, "GrpJobsAccrue            "), false},
+		{"grpsubmitjobs", 8, limitNumber("GrpSubmitJobs", 5, "GrpSubmitJobs            "), false},
+		{"grptres", 7, resources("GrpTRES", 6, "GrpTRES                  "), false},
+		{"grptresmins", 8, resources("GrpTRESMins", 7, "GrpTRESMins              "), false},
+		{"grptresrunmins", 8, resources("GrpTRESRunMins", 8, "GrpTRESRunMins           "), false},
+		{"grpwall", 4, wall("GrpWall", 9, "GrpWall                  "), false},
+		{"maxjobsaccrueperaccount", 18, limitNumber("MaxJobsAccruePA", 10, "MaxJobsAccruePerAccount  "), false}, {"maxjobsaccruepa", 15, limitNumber("MaxJobsAccruePA", 10, "MaxJobsAccruePerAccount  "), false},
+		{"maxjobsaccrueperuser", 8, limitNumber("MaxJobsAccrue", 11, "MaxJobsAccruePerUser     "), false}, {"maxjobsaccruepu", 15, limitNumber("MaxJobsAccrue", 11, "MaxJobsAccruePerUser     "), false},
+		{"maxjobsperaccount", 11, limitNumber("MaxJobsPA", 12, "MaxJobsPerAccount        "), false}, {"maxjobspa", 9, limitNumber("MaxJobsPA", 12, "MaxJobsPerAccount        "), false},
+		{"maxjobsperuser", 4, limitNumber("MaxJobs", 13, "MaxJobsPerUser "), false}, {"maxjobspu", 9, limitNumber("MaxJobs", 13, "MaxJobsPerUser "), false},
+		{"maxsubmitjobsperaccount", 17, limitNumber("MaxSubmitJobsPA", 14, "MaxSubmitJobsPerAccount  "), false}, {"maxsubmitjobspa", 15, limitNumber("MaxSubmitJobsPA", 14, "MaxSubmitJobsPerAccount  "), false},
+		{"maxsubmitjobsperuser", 4, limitNumber("MaxSubmitJobs", 15, "MaxSubmitJobsPerUser     "), false}, {"maxsubmitjobspu", 15, limitNumber("MaxSubmitJobs", 15, "MaxSubmitJobsPerUser     "), false},
+		{"maxtresperaccount", 11, resources("MaxTRESPA", 16, "MaxTRESPerAccount        "), false}, {"maxtrespa", 9, resources("MaxTRESPA", 16, "MaxTRESPerAccount        "), false},
+		{"maxtresperjob", 7, resources("MaxTRES", 17, "MaxTRESPerJob            "), false},
+		{"maxtrespernode", 11, resources("MaxTRESPerNode", 18, "MaxTRESPerNode           "), false},
+		{"maxtresperuser", 11, resources("MaxTRESPU", 19, "MaxTRESPerUser           "), false}, {"maxtrespu", 9, resources("MaxTRESPU", 19, "MaxTRESPerUser           "), false},
+		{"maxcpusperuser", 11, resource("MaxTRESPU", "cpu"), false}, {"maxnodesperuser", 12, resource("MaxTRESPU", "node"), false},
+		{"maxcpusperjob", 7, resource("MaxTRES", "cpu"), false}, {"maxnodesperjob", 4, resource("MaxTRES", "node"), false}, {"maxcpuminsperjob", 7, resource("MaxTRESMins", "cpu"), false},
+		{"minpriothreshold", 4, limitNumber("MinPrioThresh", 20, "MinPrioThresh            "), false},
+		{"mintresperjob", 7, resources("MinTRES", 21, "MinTRESPerJob            "), false}, {"mincpusperjob", 4, resource("MinTRES", "cpu"), false},
+		{"maxtresminsperjob", 8, resources("MaxTRESMins", 22, "MaxTRESMins              "), false},
+		{"maxtresrunminsperaccount", 18, resources("MaxTRESRunMinsPA", 23, "MaxTRESRUNMinsPerAccount "), false}, {"maxtresrunminspa", 16, resources("MaxTRESRunMinsPA", 23, "MaxTRESRUNMinsPerAccount "), false},
+		{"maxtresrunminsperuser", 8, resources("MaxTRESRunMins", 24, "MaxTRESRUNMinsPerUser    "), false}, {"maxtresrunminspu", 16, resources("MaxTRESRunMins", 24, "MaxTRESRUNMinsPerUser    "), false},
+		{"maxwalldurationperjob", 4, wall("MaxWall", 25, "MaxWall                  "), false},
+		{"preempt", 7, setPreempt, false}, {"preemptmode", 8, setPreemptMode, false}, {"preemptexempttime", 8, setExempt, false},
+		{"priority", 3, count(func(s *spec) **uint32 { return &s.set.Priority }, 33, "Priority                 "), false},
+		{"usagefactor", 6, float(func(s *spec) **float64 { return &s.set.UsageFactor }, 34, "UsageFactor              "), false},
+		{"usagethreshold", 6, float(func(s *spec) **float64 { return &s.set.UsageThreshold }, 35, "UsageThreshold           "), false},
+		{"limitfactor", 6, float(func(s *spec) **float64 { return &s.set.LimitFactor }, 36, "LimitFactor              "), false},
+	}
+})
 
-var qosEntity = entity{
-	name: "QOS", of: "qos", least: 1,
-	conditions: slices.Concat([]word{
-		{"names", 1, lower(namesOf), false}, {"qoslevel", 1, lower(namesOf), false}, {"descriptions", 3, into(func(s *spec) *[]string { return &s.where.Descriptions }), false},
-		{"id", 1, ids, false},
-	}, listing),
-	settings: qosSettings,
-	list:     (*manager).listQOS,
-	columns: "Name,Priority,GraceTime,Preempt,PreemptExemptTime,PreemptMode,Flags%40,UsageThres,UsageFactor,GrpTRES,GrpTRESMins,GrpTRESRunMins," +
-		"GrpJobs,GrpSubmit,GrpWall,MaxTRES,MaxTRESPerNode,MaxTRESMins,MaxWall,MaxTRESPU,MaxJobsPU,MaxSubmitPU,MaxTRESPA,MaxTRESRunMinsPA%22," +
-		"MaxTRESRunMinsPU%22,MaxJobsPA,MaxSubmitPA,MinTRES",
-}
+var qosEntity = sync.OnceValue(func() entity {
+	return entity{
+		name: "QOS", of: "qos", least: 1,
+		conditions: slices.Concat([]word{
+			{"names", 1, lower(namesOf), false}, {"qoslevel", 1, lower(namesOf), false}, {"descriptions", 3, into(func(s *spec) *[]string { return &s.where.Descriptions }), false},
+			{"id", 1, ids, false},
+		}, listing()),
+		settings: qosSettings(),
+		list:     (*manager).listQOS,
+		columns: "Name,Priority,GraceTime,Preempt,PreemptExemptTime,PreemptMode,Flags%40,UsageThres,UsageFactor,GrpTRES,GrpTRESMins,GrpTRESRunMins," +
+			"GrpJobs,GrpSubmit,GrpWall,MaxTRES,MaxTRESPerNode,MaxTRESMins,MaxWall,MaxTRESPU,MaxJobsPU,MaxSubmitPU,MaxTRESPA,MaxTRESRunMinsPA%22," +
+			"MaxTRESRunMinsPU%22,MaxJobsPA,MaxSubmitPA,MinTRES",
+	}
+})

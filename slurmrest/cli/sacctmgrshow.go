@@ -20,12 +20,12 @@ type acctEvent struct {
 }
 
 func (m *manager) show(args []string) {
-	if len(args) == 0 || entityOf(entities, args[0]) == nil {
+	if len(args) == 0 || entityOf(entities(), args[0]) == nil {
 		m.fail()
 		fmt.Fprint(m.e.Stderr, noListEntity)
 		return
 	}
-	en := entityOf(entities, args[0])
+	en := entityOf(entities(), args[0])
 	s, ok := m.parse(args[1:], en, "list")
 	if !ok {
 		return

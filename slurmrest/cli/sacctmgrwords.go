@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/sbatchd/sbatchd/partitions/tres"
 	"github.com/sbatchd/sbatchd/slurmrest/wire"
@@ -27,22 +28,25 @@ func clustersOf(s *spec) *[]string   { return &s.where.Clusters }
 func namesOf(s *spec) *[]string      { return &s.where.Names }
 func partitionsOf(s *spec) *[]string { return &s.where.Partitions }
 
-// listing are the options of every list.
-var listing = []word{
-	{"format", 1, func(_ *manager, s *spec, _, v string) error { s.format = v; return nil }, false},
-	{"tree", 4, on(func(s *spec) *bool { return &s.tree }), true},
-	{"withassoc", 5, on(func(s *spec) *bool { return &s.withAssoc }), true},
-	{"withcoordinators", 5, on(func(s *spec) *bool { return &s.withCoord }), true},
-	{"withdeleted", 5, on(func(*spec) *bool { return new(bool) }), true}, // removed records are gone
-	{"withrawqoslevel", 5, on(func(*spec) *bool { return new(bool) }), true},
-	{"wopinfo", 4, on(func(*spec) *bool { return new(bool) }), true},
-	{"woplimits", 4, on(func(s *spec) *bool { return &s.ownLimits }), true},
-	{"wolimits", 3, on(func(*spec) *bool { return new(bool) }), true},
-	{"onlydefaults", 4, on(func(s *spec) *bool { return &s.onlyDefaults }), true},
-	{"withsubaccounts", 5, on(func(s *spec) *bool { return &s.subAccounts }), true},
-	{"all_clusters", 5, on(func(*spec) *bool { return new(bool) }), true},
-	{"all_time", 5, on(func(*spec) *bool { return new(bool) }), true},
-}
+// listing are the options of every list. This table and those below are made when
+// they are asked for: the program of all commands starts without them.
+var listing = sync.OnceValue(func() []word {
+	return []word{
+		{"format", 1, func(_ *manager, s *spec, _, v string) error { s.format = v; return nil }, false},
+		{"tree", 4, on(func(s *spec) *bool { return &s.tree }), true},
+		{"withassoc", 5, on(func(s *spec) *bool { return &s.withAssoc }), true},
+		{"withcoordinators", 5, on(func(s *spec) *bool { return &s.withCoord }), true},
+		{"withdeleted", 5, on(func(*spec) *bool { return new(bool) }), true}, // removed records are gone
+		{"withrawqoslevel", 5, on(func(*spec) *bool { return new(bool) }), true},
+		{"wopinfo", 4, on(func(*spec) *bool { return new(bool) }), true},
+		{"woplimits", 4, on(func(s *spec) *bool { return &s.ownLimits }), true},
+		{"wolimits", 3, on(func(*spec) *bool { return new(bool) }), true},
+		{"onlydefaults", 4, on(func(s *spec) *bool { return &s.onlyDefaults }), true},
+		{"withsubaccounts", 5, on(func(s *spec) *bool { return &s.subAccounts }), true},
+		{"all_clusters", 5, on(func(*spec) *bool { return new(bool) }), true},
+		{"all_time", 5, on(func(*spec) *bool { return new(bool) }), true},
+	}
+})
 
 func ids(_ *manager, s *spec, _, value string) error {
 	s.conditions++
@@ -56,14 +60,16 @@ func ids(_ *manager, s *spec, _, value string) error {
 	return nil
 }
 
-var placeWords = []word{
-	{"clusters", 1, lower(clustersOf), false},
-	{"partitions", 3, into(partitionsOf), false},
-	{"parents", 4, lower(func(s *spec) *[]string { return &s.where.Parents }), false},
-	{"qoslevel", 1, lower(func(s *spec) *[]string { return &s.where.QOS }), false},
-	{"defaultqos", 8, lower(func(s *spec) *[]string { return &s.where.DefaultQOS }), false},
-	{"id", 2, ids, false},
-}
+var placeWords = sync.OnceValue(func() []word {
+	return []word{
+		{"clusters", 1, lower(clustersOf), false},
+		{"partitions", 3, into(partitionsOf), false},
+		{"parents", 4, lower(func(s *spec) *[]string { return &s.where.Parents }), false},
+		{"qoslevel", 1, lower(func(s *spec) *[]string { return &s.where.QOS }), false},
+		{"defaultqos", 8, lower(func(s *spec) *[]string { return &s.where.DefaultQOS }), false},
+		{"id", 2, ids, false},
+	}
+})
 
 // levelWords are the levels that AdminLevel takes, by first letter.
 func level(value string) (int, string, bool) {
@@ -85,39 +91,41 @@ func whereLevel(_ *manager, s *spec, _, value string) error {
 
 // assocSettings are what an association can be set to, in the order in which an
 // add says it.
-var assocSettings = []word{
-	{"fairshare", 1, fairshare, false}, {"shares", 2, fairshare, false},
-	{"grpcpumins", 7, resource("GrpTRESMins", "cpu"), false}, {"grpcpurunmins", 7, resource("GrpTRESRunMins", "cpu"), false},
-	{"grpcpus", 4, resource("GrpTRES", "cpu"), false}, {"grpmemory", 4, resource("GrpTRES", "mem"), false}, {"grpnodes", 4, resource("GrpTRES", "node"), false},
-	{"grpjobs", 7, limitNumber("GrpJobs", 2, "GrpJobs       "), false},
-	{"grpjobsaccrue", 8, limitNumber("GrpJobsAccrue", 3, "GrpJobsAccrue            "), false},
-	{"grpsubmitjobs", 4, limitNumber("GrpSubmitJobs", 4, "GrpSubmitJobs "), false},
-	{"grptres", 7, resources("GrpTRES", 5, "GrpTRES       "), false},
-	{"grptresmins", 8, resources("GrpTRESMins", 6, "GrpTRESMins   "), false},
-	{"grptresrunmins", 8, resources("GrpTRESRunMins", 7, "GrpTRESRunMins"), false},
-	{"grpwall", 4, wall("GrpWall", 8, "GrpWall       "), false},
-	{"maxcpuminsperjob", 7, resource("MaxTRESMins", "cpu"), false}, {"maxcpusperjob", 7, resource("MaxTRES", "cpu"), false},
-	{"maxnodesperjob", 4, resource("MaxTRES", "node"), false},
-	{"maxjobs", 4, limitNumber("MaxJobs", 9, "MaxJobs       "), false},
-	{"maxjobsaccrue", 8, limitNumber("MaxJobsAccrue", 10, "MaxJobsPrioAcc"), false},
-	{"maxsubmitjobs", 4, limitNumber("MaxSubmitJobs", 11, "MaxSubmitJobs "), false},
-	{"maxtresperjob", 7, resources("MaxTRES", 12, "MaxTRES       "), false},
-	{"maxtrespernode", 11, resources("MaxTRESPerNode", 13, "MaxTRESPerNode"), false},
-	{"maxtresminsperjob", 8, resources("MaxTRESMins", 14, "MaxTRESMins   "), false},
-	{"maxtresrunmins", 8, resources("MaxTRESRunMins", 15, "MaxTRESRUNMins"), false},
-	{"maxwalldurationperjob", 4, wall("MaxWall", 16, "MaxWall       "), false},
-	{"minpriothreshold", 4, limitNumber("MinPrioThresh", 17, "MinPrioThresh "), false},
-	{"parent", 4, sets(func(s *spec) **string { return &s.set.Parent }, 18, "Parent        "), false},
-	{"priority", 3, limitNumber("Priority", 19, "Priority      "), false},
-	{"qoslevel", 1, func(m *manager, s *spec, op, value string) (err error) {
-		s.settings++
-		s.set.QOS, err = m.qosList(s, op, value)
-		s.say(20, "QOS           ", value)
-		return err
-	}, false},
-	{"defaultqos", 8, defaultQOS, false},
-	{"comment", 3, sets(func(s *spec) **string { return &s.set.Comment }, 22, "Comment       "), false},
-}
+var assocSettings = sync.OnceValue(func() []word {
+	return []word{
+		{"fairshare", 1, fairshare, false}, {"shares", 2, fairshare, false},
+		{"grpcpumins", 7, resource("GrpTRESMins", "cpu"), false}, {"grpcpurunmins", 7, resource("GrpTRESRunMins", "cpu"), false},
+		{"grpcpus", 4, resource("GrpTRES", "cpu"), false}, {"grpmemory", 4, resource("GrpTRES", "mem"), false}, {"grpnodes", 4, resource("GrpTRES", "node"), false},
+		{"grpjobs", 7, limitNumber("GrpJobs", 2, "GrpJobs       "), false},
+		{"grpjobsaccrue", 8, limitNumber("GrpJobsAccrue", 3, "GrpJobsAccrue            "), false},
+		{"grpsubmitjobs", 4, limitNumber("GrpSubmitJobs", 4, "GrpSubmitJobs "), false},
+		{"grptres", 7, resources("GrpTRES", 5, "GrpTRES       "), false},
+		{"grptresmins", 8, resources("GrpTRESMins", 6, "GrpTRESMins   "), false},
+		{"grptresrunmins", 8, resources("GrpTRESRunMins", 7, "GrpTRESRunMins"), false},
+		{"grpwall", 4, wall("GrpWall", 8, "GrpWall       "), false},
+		{"maxcpuminsperjob", 7, resource("MaxTRESMins", "cpu"), false}, {"maxcpusperjob", 7, resource("MaxTRES", "cpu"), false},
+		{"maxnodesperjob", 4, resource("MaxTRES", "node"), false},
+		{"maxjobs", 4, limitNumber("MaxJobs", 9, "MaxJobs       "), false},
+		{"maxjobsaccrue", 8, limitNumber("MaxJobsAccrue", 10, "MaxJobsPrioAcc"), false},
+		{"maxsubmitjobs", 4, limitNumber("MaxSubmitJobs", 11, "MaxSubmitJobs "), false},
+		{"maxtresperjob", 7, resources("MaxTRES", 12, "MaxTRES       "), false},
+		{"maxtrespernode", 11, resources("MaxTRESPerNode", 13, "MaxTRESPerNode"), false},
+		{"maxtresminsperjob", 8, resources("MaxTRESMins", 14, "MaxTRESMins   "), false},
+		{"maxtresrunmins", 8, resources("MaxTRESRunMins", 15, "MaxTRESRUNMins"), false},
+		{"maxwalldurationperjob", 4, wall("MaxWall", 16, "MaxWall       "), false},
+		{"minpriothreshold", 4, limitNumber("MinPrioThresh", 17, "MinPrioThresh "), false},
+		{"parent", 4, sets(func(s *spec) **string { return &s.set.Parent }, 18, "Parent        "), false},
+		{"priority", 3, limitNumber("Priority", 19, "Priority      "), false},
+		{"qoslevel", 1, func(m *manager, s *spec, op, value string) (err error) {
+			s.settings++
+			s.set.QOS, err = m.qosList(s, op, value)
+			s.say(20, "QOS           ", value)
+			return err
+		}, false},
+		{"defaultqos", 8, defaultQOS, false},
+		{"comment", 3, sets(func(s *spec) **string { return &s.set.Comment }, 22, "Comment       "), false},
+	}
+})
 
 func fairshare(m *manager, s *spec, _, value string) error {
 	s.settings++
@@ -151,117 +159,136 @@ func defaultQOS(m *manager, s *spec, _, value string) error {
 	return nil
 }
 
-var accountEntity = entity{
-	name: "Account", of: "account", least: 4,
-	conditions: slices.Concat([]word{{"names", 1, lower(accountsOf), false}, {"accounts", 2, lower(accountsOf), false}}, placeWords, []word{
-		{"descriptions", 3, into(func(s *spec) *[]string { return &s.where.Descriptions }), false},
-		{"organizations", 1, into(func(s *spec) *[]string { return &s.where.Organizations }), false},
-	}, listing),
-	settings: slices.Concat([]word{
-		{"description", 3, sets(func(s *spec) **string { return &s.set.Description }, 0, ""), false},
-		{"organization", 1, sets(func(s *spec) **string { return &s.set.Organization }, 0, ""), false},
-		{"newname", 4, sets(func(s *spec) **string { return &s.set.NewName }, 0, ""), false},
-		{"flags", 2, func(_ *manager, s *spec, _, value string) error {
-			v := strings.EqualFold(value, "UsersAreCoords")
-			s.settings++
-			s.set.UsersCoords = &v
-			return nil
-		}, false},
-	}, assocSettings),
-	list: (*manager).listAccounts, columns: "Account,Descr,Org",
-}
+var accountEntity = sync.OnceValue(func() entity {
+	return entity{
+		name: "Account", of: "account", least: 4,
+		conditions: slices.Concat([]word{{"names", 1, lower(accountsOf), false}, {"accounts", 2, lower(accountsOf), false}}, placeWords(), []word{
+			{"descriptions", 3, into(func(s *spec) *[]string { return &s.where.Descriptions }), false},
+			{"organizations", 1, into(func(s *spec) *[]string { return &s.where.Organizations }), false},
+		}, listing()),
+		settings: slices.Concat([]word{
+			{"description", 3, sets(func(s *spec) **string { return &s.set.Description }, 0, ""), false},
+			{"organization", 1, sets(func(s *spec) **string { return &s.set.Organization }, 0, ""), false},
+			{"newname", 4, sets(func(s *spec) **string { return &s.set.NewName }, 0, ""), false},
+			{"flags", 2, func(_ *manager, s *spec, _, value string) error {
+				v := strings.EqualFold(value, "UsersAreCoords")
+				s.settings++
+				s.set.UsersCoords = &v
+				return nil
+			}, false},
+		}, assocSettings()),
+		list: (*manager).listAccounts, columns: "Account,Descr,Org",
+	}
+})
 
-var userEntity = entity{
-	name: "User", of: "user", least: 1,
-	conditions: slices.Concat([]word{
-		{"names", 1, lower(usersOf), false}, {"users", 1, lower(usersOf), false}, {"accounts", 2, lower(accountsOf), false},
-		{"adminlevel", 2, whereLevel, false},
-		{"defaultaccount", 8, lower(func(s *spec) *[]string { return &s.where.DefaultAccounts }), false},
-		{"defaultwckey", 8, lower(func(s *spec) *[]string { return &s.where.DefaultWCKeys }), false},
-		{"wckeys", 1, lower(func(s *spec) *[]string { return &s.where.WCKeys }), false},
-	}, placeWords, listing),
-	settings: slices.Concat([]word{
-		{"adminlevel", 2, func(_ *manager, s *spec, _, value string) error {
-			s.settings++
-			if l, _, ok := level(value); ok {
-				s.set.Level = &l
-			}
-			return nil
-		}, false},
-		{"defaultaccount", 8, sets(func(s *spec) **string { return &s.set.DefaultAccount }, 0, ""), false},
-		{"defaultwckey", 8, sets(func(s *spec) **string { return &s.set.DefaultWCKey }, 0, ""), false},
-		{"newname", 4, sets(func(s *spec) **string { return &s.set.NewName }, 0, ""), false},
-	}, assocSettings),
-	list: (*manager).listUsers, columns: "User,DefaultA,Admin",
-}
+var userEntity = sync.OnceValue(func() entity {
+	return entity{
+		name: "User", of: "user", least: 1,
+		conditions: slices.Concat([]word{
+			{"names", 1, lower(usersOf), false}, {"users", 1, lower(usersOf), false}, {"accounts", 2, lower(accountsOf), false},
+			{"adminlevel", 2, whereLevel, false},
+			{"defaultaccount", 8, lower(func(s *spec) *[]string { return &s.where.DefaultAccounts }), false},
+			{"defaultwckey", 8, lower(func(s *spec) *[]string { return &s.where.DefaultWCKeys }), false},
+			{"wckeys", 1, lower(func(s *spec) *[]string { return &s.where.WCKeys }), false},
+		}, placeWords(), listing()),
+		settings: slices.Concat([]word{
+			{"adminlevel", 2, func(_ *manager, s *spec, _, value string) error {
+				s.settings++
+				if l, _, ok := level(value); ok {
+					s.set.Level = &l
+				}
+				return nil
+			}, false},
+			{"defaultaccount", 8, sets(func(s *spec) **string { return &s.set.DefaultAccount }, 0, ""), false},
+			{"defaultwckey", 8, sets(func(s *spec) **string { return &s.set.DefaultWCKey }, 0, ""), false},
+			{"newname", 4, sets(func(s *spec) **string { return &s.set.NewName }, 0, ""), false},
+		}, assocSettings()),
+		list: (*manager).listUsers, columns: "User,DefaultA,Admin",
+	}
+})
 
-var assocEntity = entity{
-	name: "Association", of: "assoc", least: 2, brief: true,
-	conditions: slices.Concat([]word{{"ids", 2, ids, false}, {"accounts", 2, lower(accountsOf), false}, {"users", 1, lower(usersOf), false}}, placeWords, listing),
-	list:       (*manager).listAssocs,
-	columns: "Cluster,Account,User,Partition,Share,Priority,GrpJobs,GrpTRES,GrpSubmit,GrpWall,GrpTRESMins,MaxJobs,MaxTRES,MaxTRESPerNode," +
-		"MaxSubmit,MaxWall,MaxTRESMins,QOS,DefaultQOS,GrpTRESRunMins",
-}
+var assocEntity = sync.OnceValue(func() entity {
+	return entity{
+		name: "Association", of: "assoc", least: 2, brief: true,
+		conditions: slices.Concat([]word{{"ids", 2, ids, false}, {"accounts", 2, lower(accountsOf), false}, {"users", 1, lower(usersOf), false}}, placeWords(), listing()),
+		list:       (*manager).listAssocs,
+		columns: "Cluster,Account,User,Partition,Share,Priority,GrpJobs,GrpTRES,GrpSubmit,GrpWall,GrpTRESMins,MaxJobs,MaxTRES,MaxTRESPerNode," +
+			"MaxSubmit,MaxWall,MaxTRESMins,QOS,DefaultQOS,GrpTRESRunMins",
+	}
+})
 
-var clusterEntity = entity{
-	name: "Cluster", of: "cluster", least: 2,
-	conditions: slices.Concat([]word{{"names", 1, lower(namesOf), false}, {"clusters", 1, lower(namesOf), false}}, listing),
-	settings:   assocSettings,
-	list:       (*manager).listClusters,
-	columns:    "Cluster,ControlHost,ControlPort,RPC,Share,GrpJobs,GrpTRES,GrpSubmit,MaxJobs,MaxTRES,MaxSubmit,MaxWall,QOS,DefaultQOS",
-}
+var clusterEntity = sync.OnceValue(func() entity {
+	return entity{
+		name: "Cluster", of: "cluster", least: 2,
+		conditions: slices.Concat([]word{{"names", 1, lower(namesOf), false}, {"clusters", 1, lower(namesOf), false}}, listing()),
+		settings:   assocSettings(),
+		list:       (*manager).listClusters,
+		columns:    "Cluster,ControlHost,ControlPort,RPC,Share,GrpJobs,GrpTRES,GrpSubmit,MaxJobs,MaxTRES,MaxSubmit,MaxWall,QOS,DefaultQOS",
+	}
+})
 
-var coordEntity = entity{
-	name: "Coordinator", of: "coordinator", least: 2,
-	conditions: []word{{"names", 1, lower(usersOf), false}, {"users", 1, lower(usersOf), false}, {"accounts", 1, lower(accountsOf), false}},
-}
+var coordEntity = sync.OnceValue(func() entity {
+	return entity{
+		name: "Coordinator", of: "coordinator", least: 2,
+		conditions: []word{{"names", 1, lower(usersOf), false}, {"users", 1, lower(usersOf), false}, {"accounts", 1, lower(accountsOf), false}},
+	}
+})
 
-var wckeyEntity = entity{
-	name: "WCKey", of: "wckey", least: 1,
-	conditions: slices.Concat([]word{{"names", 1, lower(namesOf), false}, {"wckeys", 1, lower(namesOf), false}, {"users", 1, lower(usersOf), false}, {"clusters", 1, lower(clustersOf), false}, {"id", 1, ids, false}}, listing),
-	list:       (*manager).listWCKeys, columns: "WCKey,Cluster,User",
-}
+var wckeyEntity = sync.OnceValue(func() entity {
+	return entity{
+		name: "WCKey", of: "wckey", least: 1,
+		conditions: slices.Concat([]word{{"names", 1, lower(namesOf), false}, {"wckeys", 1, lower(namesOf), false}, {"users", 1, lower(usersOf), false}, {"clusters", 1, lower(clustersOf), false}, {"id", 1, ids, false}}, listing()),
+		list:       (*manager).listWCKeys, columns: "WCKey,Cluster,User",
+	}
+})
 
-var tresEntity = entity{
-	name: "TRES", of: "tres", least: 2,
-	conditions: slices.Concat([]word{{"names", 1, into(namesOf), false}, {"type", 1, into(func(s *spec) *[]string { return &s.types }), false}, {"id", 1, ids, false}}, listing),
-	list:       (*manager).listTRES, columns: "Type,Name%15,ID",
-}
+var tresEntity = sync.OnceValue(func() entity {
+	return entity{
+		name: "TRES", of: "tres", least: 2,
+		conditions: slices.Concat([]word{{"names", 1, into(namesOf), false}, {"type", 1, into(func(s *spec) *[]string { return &s.types }), false}, {"id", 1, ids, false}}, listing()),
+		list:       (*manager).listTRES, columns: "Type,Name%15,ID",
+	}
+})
 
-var txnEntity = entity{
-	name: "Transaction", of: "txn", least: 2,
-	conditions: slices.Concat([]word{
-		{"ids", 2, ids, false}, {"action", 4, into(func(s *spec) *[]string { return &s.actions }), false}, {"actors", 4, into(func(s *spec) *[]string { return &s.actors }), false},
-		{"accounts", 3, lower(accountsOf), false}, {"users", 1, lower(usersOf), false}, {"clusters", 3, lower(clustersOf), false},
-		{"start", 3, func(_ *manager, s *spec, _, v string) error { s.start = v; return nil }, false},
-		{"end", 3, func(_ *manager, s *spec, _, v string) error { s.end = v; return nil }, false},
-	}, listing),
-	list: (*manager).listTxns, columns: "Time,Action,Actor,Where,Info",
-}
+var txnEntity = sync.OnceValue(func() entity {
+	return entity{
+		name: "Transaction", of: "txn", least: 2,
+		conditions: slices.Concat([]word{
+			{"ids", 2, ids, false}, {"action", 4, into(func(s *spec) *[]string { return &s.actions }), false}, {"actors", 4, into(func(s *spec) *[]string { return &s.actors }), false},
+			{"accounts", 3, lower(accountsOf), false}, {"users", 1, lower(usersOf), false}, {"clusters", 3, lower(clustersOf), false},
+			{"start", 3, func(_ *manager, s *spec, _, v string) error { s.start = v; return nil }, false},
+			{"end", 3, func(_ *manager, s *spec, _, v string) error { s.end = v; return nil }, false},
+		}, listing()),
+		list: (*manager).listTxns, columns: "Time,Action,Actor,Where,Info",
+	}
+})
 
-// What sbatchd has none of is listed as Slurm lists nothing.
-func none(*manager, *spec) {}
+var anything = sync.OnceValue(func() []word {
+	return slices.Concat([]word{
+		{"names", 1, into(namesOf), false}, {"clusters", 1, lower(clustersOf), false}, {"accounts", 1, lower(accountsOf), false}, {"users", 1, lower(usersOf), false},
+		{"nodes", 1, into(namesOf), false}, {"start", 2, into(namesOf), false}, {"end", 1, into(namesOf), false}, {"states", 2, into(namesOf), false},
+		{"events", 2, into(namesOf), false}, {"reason", 1, into(namesOf), false}, {"condflags", 2, into(namesOf), false}, {"id", 1, ids, false},
+	}, listing())
+})
 
-var anything = slices.Concat([]word{
-	{"names", 1, into(namesOf), false}, {"clusters", 1, lower(clustersOf), false}, {"accounts", 1, lower(accountsOf), false}, {"users", 1, lower(usersOf), false},
-	{"nodes", 1, into(namesOf), false}, {"start", 2, into(namesOf), false}, {"end", 1, into(namesOf), false}, {"states", 2, into(namesOf), false},
-	{"events", 2, into(namesOf), false}, {"reason", 1, into(namesOf), false}, {"condflags", 2, into(namesOf), false}, {"id", 1, ids, false},
-}, listing)
-
-var emptyEntities = []entity{
-	{name: "Federation", least: 1, conditions: anything, list: (*manager).listNone, columns: "Federation,Cluster,ID%2,Features,FedState"},
-	{name: "Problem", least: 1, conditions: anything, list: (*manager).listNone, columns: "Cluster,Account,User,Problem"},
-	{name: "Reservation", least: 4, conditions: anything, list: (*manager).listNone, columns: "Cluster,Name%15,TRES%30,TimeStart,TimeEnd,UnusedWall"},
-	{name: "Resource", least: 4, conditions: anything, list: (*manager).listNone, columns: "Name,Server,Type,Count,LastConsumed,Allocated,ServerType,Flags"},
-	{name: "Instance", least: 1, conditions: anything, list: (*manager).listNone, columns: "Cluster,NodeNames,TimeStart,TimeEnd,InstanceId,InstanceType,Extra"},
-	{name: "Event", least: 1, conditions: anything, list: (*manager).listEvents, columns: "Cluster,NodeName,TimeStart,TimeEnd,State,Reason,User"},
-	{name: "RunawayJobs", least: 2, conditions: anything, list: (*manager).listRunaway},
-	{name: "Configuration", least: 2, conditions: anything, list: (*manager).listConfig},
-	{name: "Stats", least: 2, conditions: anything, list: (*manager).listStats},
-}
+var emptyEntities = sync.OnceValue(func() []entity {
+	return []entity{
+		{name: "Federation", least: 1, conditions: anything(), list: (*manager).listNone, columns: "Federation,Cluster,ID%2,Features,FedState"},
+		{name: "Problem", least: 1, conditions: anything(), list: (*manager).listNone, columns: "Cluster,Account,User,Problem"},
+		{name: "Reservation", least: 4, conditions: anything(), list: (*manager).listNone, columns: "Cluster,Name%15,TRES%30,TimeStart,TimeEnd,UnusedWall"},
+		{name: "Resource", least: 4, conditions: anything(), list: (*manager).listNone, columns: "Name,Server,Type,Count,LastConsumed,Allocated,ServerType,Flags"},
+		{name: "Instance", least: 1, conditions: anything(), list: (*manager).listNone, columns: "Cluster,NodeNames,TimeStart,TimeEnd,InstanceId,InstanceType,Extra"},
+		{name: "Event", least: 1, conditions: anything(), list: (*manager).listEvents, columns: "Cluster,NodeName,TimeStart,TimeEnd,State,Reason,User"},
+		{name: "RunawayJobs", least: 2, conditions: anything(), list: (*manager).listRunaway},
+		{name: "Configuration", least: 2, conditions: anything(), list: (*manager).listConfig},
+		{name: "Stats", least: 2, conditions: anything(), list: (*manager).listStats},
+	}
+})
 
 // entities are what a list can be asked for, in Slurm's order of looking.
-var entities = slices.Concat([]entity{accountEntity, assocEntity, clusterEntity}, emptyEntities, []entity{qosEntity, txnEntity, tresEntity, userEntity, wckeyEntity})
+var entities = sync.OnceValue(func() []entity {
+	return slices.Concat([]entity{accountEntity(), assocEntity(), clusterEntity()}, emptyEntities(), []entity{qosEntity(), txnEntity(), tresEntity(), userEntity(), wckeyEntity()})
+})
 
 func entityOf(list []entity, word string) *entity {
 	for i := range list {

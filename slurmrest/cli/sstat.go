@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/sbatchd/sbatchd/slurmrest/format"
 	"github.com/sbatchd/sbatchd/slurmrest/option"
@@ -46,7 +47,7 @@ var sstatNames = []string{
 }
 
 // sstatFields are the fields with sstat's own widths.
-var sstatFields = func() []format.TableField[format.Acct] {
+var sstatFields = sync.OnceValue(func() []format.TableField[format.Acct] {
 	widths := map[string]int{"AveDiskRead": 12, "AveDiskWrite": 12, "Nodelist": 20}
 	var out []format.TableField[format.Acct]
 	for _, name := range sstatNames {
@@ -61,11 +62,11 @@ var sstatFields = func() []format.TableField[format.Acct] {
 		out = append(out, f)
 	}
 	return out
-}()
+})
 
 func sstat(ctx context.Context, e *Env, in *Input) error {
 	if in.Given("helpformat") {
-		e.printf("%s", format.FieldNames(sstatFields))
+		e.printf("%s", format.FieldNames(sstatFields()))
 		return nil
 	}
 	targets := append(in.List("jobs"), in.Args...)
@@ -81,7 +82,7 @@ func sstat(ctx context.Context, e *Env, in *Input) error {
 	case in.Given("pidformat"):
 		columns = "jobid,nodelist,pids"
 	}
-	table, bad := format.ParseTable(sstatFields, columns)
+	table, bad := format.ParseTable(sstatFields(), columns)
 	if bad != "" {
 		return failed("Invalid field requested: %q", bad)
 	}
