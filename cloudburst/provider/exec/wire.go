@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sbatchd/sbatchd/cloudburst"
+	"github.com/sbatchd/sbatchd/cloudburst/boot"
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 )
 
@@ -161,13 +162,7 @@ func (p *provider) requestOf(r cloudburst.Request) request {
 		Tag: string(r.Tag), Cluster: r.ClusterUUID, Epoch: r.Epoch, Pool: r.Pool, Node: r.NodeName,
 		Offer: offerOf(r.Offer), BootImage: r.BootImage, UserData: r.UserData,
 		NodeBinary: p.o.NodeBinary, AuthorizedKeys: r.Agent.AuthorizedKeys,
-		Agent: agentapi.Config{
-			Node: r.NodeName, Tag: string(r.Tag), Cluster: r.ClusterUUID, Epoch: r.Epoch,
-			Controller: r.Agent.Controller, Link: r.Agent.Link, Token: r.Agent.JoinToken, CASHA256: r.Agent.CASHA256,
-			CPUs: cmp.Or(r.Agent.CPUs, r.Offer.CPUs), MemoryMiB: cmp.Or(r.Agent.MemoryMiB, r.Offer.MemoryMiB),
-			Gres: r.Agent.Gres, Features: r.Agent.Features, Runtime: r.Agent.Runtime, Workdir: r.Agent.Workdir,
-			OrphanSeconds: int64(r.Agent.OrphanTimeout / time.Second),
-		},
+		Agent: boot.Agent(r),
 	}
 	if !r.AutoRelease.IsZero() {
 		out.AutoRelease = &r.AutoRelease

@@ -2,7 +2,6 @@ package local
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -20,6 +19,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/sbatchd/sbatchd/cloudburst"
+	"github.com/sbatchd/sbatchd/cloudburst/boot"
 	"github.com/sbatchd/sbatchd/runtime/agentapi"
 	"github.com/sbatchd/sbatchd/runtime/localnode"
 )
@@ -132,19 +132,12 @@ func (p *provider) write(dir string, r cloudburst.Request, m localnode.Machine, 
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		return err
 	}
-	agent := agentapi.Config{
-		Node: r.NodeName, Tag: string(r.Tag), Cluster: r.ClusterUUID, Epoch: r.Epoch,
-		Controller: r.Agent.Controller, Link: r.Agent.Link, Token: r.Agent.JoinToken, CASHA256: r.Agent.CASHA256,
-		CPUs: cmp.Or(r.Agent.CPUs, r.Offer.CPUs), MemoryMiB: cmp.Or(r.Agent.MemoryMiB, r.Offer.MemoryMiB),
-		Gres: r.Agent.Gres, Features: r.Agent.Features,
-		Runtime: r.Agent.Runtime, Workdir: r.Agent.Workdir,
-		NoticeFile:    filepath.Join(dir, localnode.NoticeFile),
-		PoweroffFile:  filepath.Join(dir, localnode.PoweroffFile),
-		ActiveFile:    filepath.Join(dir, localnode.ActiveFile),
-		CgroupParent:  m.CgroupParent,
-		OrphanSeconds: int64(r.Agent.OrphanTimeout / time.Second),
-		Egress:        "unix:" + filepath.Join(dir, localnode.EgressSocket),
-	}
+	agent := boot.Agent(r)
+	agent.NoticeFile = filepath.Join(dir, localnode.NoticeFile)
+	agent.PoweroffFile = filepath.Join(dir, localnode.PoweroffFile)
+	agent.ActiveFile = filepath.Join(dir, localnode.ActiveFile)
+	agent.CgroupParent = m.CgroupParent
+	agent.Egress = "unix:" + filepath.Join(dir, localnode.EgressSocket)
 	if r.Agent.Runtime == "containerd" && m.Isolated {
 		agent.Containerd = agentapi.ContainerdConfig{
 			Managed: true, Socket: "/run/containerd/containerd.sock", Root: filepath.Join(dir, "containerd"),
