@@ -42,11 +42,11 @@ func (b *Book) Apply(rows []Row) (*Book, error) {
 func (b *Book) put(r Row) error {
 	switch r.Kind {
 	case KindCluster:
-		return named(b.clusters, r)
+		return set(b.clusters, r.Key, r)
 	case KindAccount:
-		return named(b.accounts, r)
+		return set(b.accounts, r.Key, r)
 	case KindUser:
-		return named(b.users, r)
+		return set(b.users, r.Key, r)
 	case KindQOS:
 		return numbered(b.qos, r)
 	case KindWCKey:
@@ -82,16 +82,17 @@ func number(key string) (ID, error) {
 	return ID(n), err
 }
 
-func named[V any](m map[string]*V, r Row) error {
+// set puts a record under its key, or takes it away where the row has none.
+func set[K comparable, V any](m map[K]*V, key K, r Row) error {
 	if r.Doc == nil {
-		delete(m, r.Key)
+		delete(m, key)
 		return nil
 	}
 	v := new(V)
 	if err := json.Unmarshal(r.Doc, v); err != nil {
 		return err
 	}
-	m[r.Key] = v
+	m[key] = v
 	return nil
 }
 
@@ -100,14 +101,5 @@ func numbered[V any](m map[ID]*V, r Row) error {
 	if err != nil {
 		return err
 	}
-	if r.Doc == nil {
-		delete(m, id)
-		return nil
-	}
-	v := new(V)
-	if err := json.Unmarshal(r.Doc, v); err != nil {
-		return err
-	}
-	m[id] = v
-	return nil
+	return set(m, id, r)
 }

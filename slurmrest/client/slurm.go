@@ -125,12 +125,6 @@ func flagQuery(flags []string) url.Values {
 	return url.Values{"flags": {strings.Join(flags, ",")}}
 }
 
-// Partition returns one partition; the list is empty where there is none.
-func (c *Client) Partition(ctx context.Context, name string) (*wire.PartitionResp, error) {
-	var resp wire.PartitionResp
-	return &resp, c.get(ctx, slurm+"/partition/"+url.PathEscape(name), nil, &resp)
-}
-
 // Ping asks whether the controllers respond.
 func (c *Client) Ping(ctx context.Context) (*wire.PingArrayResp, error) {
 	var resp wire.PingArrayResp

@@ -155,18 +155,6 @@ func fieldNamed[R any](fields []Field[R], name string) *Field[R] {
 	return nil
 }
 
-// Has says whether a field with this name is printed.
-func (c *Columns[R]) Has(names ...string) bool {
-	for i := range c.List {
-		for _, n := range names {
-			if strings.EqualFold(c.List[i].Field.Name, n) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // Fit sets the width of columns that are as wide as their longest value.
 func (c *Columns[R]) Fit(ctx *Context, records []R) {
 	for i := range c.List {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"log/slog"
 	"net"
 	"net/http"
@@ -163,18 +162,4 @@ func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
 		return nil
 	})
 	return g.Wait()
-}
-
-// values adapts a typed iterator to the writer of lists.
-func values[T any, P interface {
-	*T
-	wire.Value
-}](seq iter.Seq[P]) iter.Seq[wire.Value] {
-	return func(yield func(wire.Value) bool) {
-		for v := range seq {
-			if !yield(v) {
-				return
-			}
-		}
-	}
 }

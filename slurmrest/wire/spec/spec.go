@@ -70,15 +70,6 @@ var load = sync.OnceValues(func() (map[string]*document, error) {
 	return docs, nil
 })
 
-// Versions lists the API versions there are structures for, oldest first.
-func Versions() []string {
-	docs, err := load()
-	if err != nil {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(docs))
-}
-
 // Operation is one method of one path, a template as it stands in the structure.
 type Operation struct{ Method, Path string }
 
